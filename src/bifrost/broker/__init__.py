@@ -1,0 +1,1 @@
+"""Heimdall: the server that clients talk to."""

@@ -1,0 +1,1 @@
+"""The bifrost command, one file per noun."""

@@ -1,0 +1,1 @@
+"""Odin: the cluster's metadata as a state machine over a log."""

@@ -1,0 +1,1 @@
+"""Leaders and followers of a partition: when a write is safe, and who may read it."""

@@ -1,4 +1,4 @@
-"""Wall-clock time, passed in so that a simulator can own it. Durations are measured with the running loop's clock instead."""
+"""Wall-clock time, passed in so that a simulator can own it. Durations are measured with the loop's own clock."""
 
 from __future__ import annotations
 

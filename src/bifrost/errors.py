@@ -218,5 +218,5 @@ class StorageError(Exception):
         self.detail = detail
 
 
-class DiskFull(StorageError):
+class DiskFullError(StorageError):
     """There is no room: the write was refused, what was stored before is intact."""

@@ -1,0 +1,345 @@
+"""Every setting of a node, under Kafka's own name and with Kafka's default unless its text says otherwise.
+
+Code reads attributes; files, the command line and the wire use the names. The defaults that topics inherit are
+declared here too: `topic.py` says which topic config takes which of them. Nothing here reads a file or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any
+
+from bifrost.settings.keys import Key, Kind, Update, Value
+from bifrost.settings.listeners import Listener, read_listeners
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+CLUSTER_WIDE = Update.CLUSTER_WIDE
+PER_BROKER = Update.PER_BROKER
+
+_LATER = "it is remembered and described, but nothing acts on it yet"
+_FLUSH = "flush.policy alone decides when data reaches the disk"
+_KIND_OF = {bool: Kind.BOOLEAN, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING, tuple: Kind.LIST}
+
+
+def key(name: str, default: Value, *, doc: str, kind: Kind | None = None, **rules: Any) -> Any:
+    """A dataclass field that carries its `Key`; the kind follows from the default unless given."""
+    described = Key(name, _KIND_OF[type(default)] if kind is None else kind, default, doc, **rules)
+    return field(default=default, metadata={"key": described})
+
+
+def long(name: str, default: int | None, *, doc: str, **rules: Any) -> Any:
+    return key(name, default, doc=doc, kind=Kind.LONG, **rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one node. `parse_settings` makes one from text."""
+
+    # What was set on purpose, by name, as canonical text; this is how DescribeConfigs tells a setting from a default.
+    given: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    # fmt: off
+    # The node and its place in the cluster
+    node_id: int = key("node.id", 1, at_least=0, doc="The number of this node; no two nodes of a cluster share one.")
+    process_roles: tuple[str, ...] = key(
+        "process.roles", ("broker", "controller"), choices=("broker", "controller"), doc="What this node is."
+    )
+    broker_rack: str | None = key("broker.rack", None, kind=Kind.STRING, doc="Where it stands, for clients that care.")
+    listeners: tuple[str, ...] = key(
+        "listeners", ("PLAINTEXT://:9092",), update=PER_BROKER,
+        doc="Where to listen, as NAME://HOST:PORT. No host: every interface. Port 0: one that is free.",
+    )
+    advertised_listeners: tuple[str, ...] | None = key(
+        "advertised.listeners", None, kind=Kind.LIST, doc="What clients are told to connect to. Default: the listeners."
+    )
+    listener_security_protocol_map: str = key(
+        "listener.security.protocol.map",
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        update=PER_BROKER, doc="Which protocol each listener name speaks, as NAME:PROTOCOL.",
+    )
+    inter_broker_listener_name: str | None = key(
+        "inter.broker.listener.name", None, kind=Kind.STRING, doc="The listener that brokers use among themselves."
+    )
+    controller_listener_names: tuple[str, ...] = key(
+        "controller.listener.names", ("CONTROLLER",), doc="The listeners that carry the metadata quorum, not clients."
+    )
+    controller_quorum_voters: tuple[str, ...] = key(
+        "controller.quorum.voters", (), pattern=r"[0-9]+@.+:[0-9]+", doc="The controllers, as ID@HOST:PORT."
+    )
+    controller_quorum_bootstrap_servers: tuple[str, ...] = key(
+        "controller.quorum.bootstrap.servers", (), doc="Where to ask for the controllers, as HOST:PORT."
+    )
+
+    # Where data lives and when it is safe
+    log_dir: tuple[str, ...] = key(
+        "log.dir", ("bifrost-data",), doc="The data directory when log.dirs is not set. (Kafka: a folder under /tmp.)"
+    )
+    log_dirs: tuple[str, ...] | None = key("log.dirs", None, kind=Kind.LIST, doc="The data directories.")
+    metadata_log_dir: str | None = key(
+        "metadata.log.dir", None, kind=Kind.STRING, doc="The metadata log's directory. Default: the first of log.dirs."
+    )
+    flush_policy: str = key(
+        "flush.policy", "ack", choices=("ack", "os", "memory"), own=True,
+        doc="When a write counts: `ack` once it is on the disk, `os` once the page cache has it (as Kafka does), "
+        "`memory` keeps no files at all.",
+    )
+
+    # Topics
+    auto_create_topics_enable: bool = key(
+        "auto.create.topics.enable", True, doc="Create a topic when a client first asks for it."
+    )
+    delete_topic_enable: bool = key("delete.topic.enable", True, doc="Allow topics to be deleted.")
+    num_partitions: int = key("num.partitions", 1, at_least=1, doc="Partitions of a topic that does not say how many.")
+    default_replication_factor: int = key(
+        "default.replication.factor", 1, at_least=1, doc="Replicas of a partition that does not say how many."
+    )
+    min_insync_replicas: int = key(
+        "min.insync.replicas", 1, at_least=1, update=CLUSTER_WIDE, doc="Replicas that must have a write of acks=all."
+    )
+    unclean_leader_election_enable: bool = key(
+        "unclean.leader.election.enable", False, update=CLUSTER_WIDE, note=_LATER,
+        doc="Let a replica that may lack acknowledged writes lead when no other is left.",
+    )
+    replica_lag_time_max_ms: int = long(
+        "replica.lag.time.max.ms", 30_000, at_least=1, note=_LATER, doc="A follower this far behind leaves the ISR."
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = long(
+        "replica.high.watermark.checkpoint.interval.ms", 5_000, at_least=1, doc="How often high watermarks are saved."
+    )
+
+    # Records
+    message_max_bytes: int = key(
+        "message.max.bytes", 1_048_588, at_least=0, update=CLUSTER_WIDE, doc="The largest record batch accepted."
+    )
+    compression_type: str = key(
+        "compression.type", "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        update=CLUSTER_WIDE, note="batches are stored as the producer sent them",
+        doc="How batches are stored; `producer` keeps them as they come.",
+    )
+    compression_gzip_level: int = key(
+        "compression.gzip.level", -1, at_least=1, at_most=9, also=-1, update=CLUSTER_WIDE, note=_LATER, doc="For gzip."
+    )
+    compression_lz4_level: int = key(
+        "compression.lz4.level", 9, at_least=1, at_most=17, update=CLUSTER_WIDE, note=_LATER, doc="For lz4."
+    )
+    compression_zstd_level: int = key(
+        "compression.zstd.level", 3, at_least=-131_072, at_most=22, update=CLUSTER_WIDE, note=_LATER, doc="For zstd."
+    )
+    log_message_timestamp_type: str = key(
+        "log.message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"), update=CLUSTER_WIDE,
+        doc="Whose clock stamps records: the producer's or this node's.",
+    )
+    log_message_timestamp_before_max_ms: int = long(
+        "log.message.timestamp.before.max.ms", LONG_MAX, at_least=0, update=CLUSTER_WIDE,
+        doc="How far in the past a producer's timestamp may lie.",
+    )
+    log_message_timestamp_after_max_ms: int = long(
+        "log.message.timestamp.after.max.ms", 3_600_000, at_least=0, update=CLUSTER_WIDE,
+        doc="How far in the future a producer's timestamp may lie.",
+    )
+    producer_id_expiration_ms: int = key(
+        "producer.id.expiration.ms", 86_400_000, at_least=1, update=CLUSTER_WIDE,
+        doc="An idempotent producer silent for so long is forgotten.",
+    )
+
+    # Segments
+    log_segment_bytes: int = key(
+        "log.segment.bytes", 1 << 30, at_least=1 << 20, update=CLUSTER_WIDE, doc="Start a new segment at this size."
+    )
+    log_roll_ms: int | None = long(
+        "log.roll.ms", None, at_least=1, update=CLUSTER_WIDE, doc="Start a new segment at this age."
+    )
+    log_roll_hours: int = key("log.roll.hours", 168, at_least=1, doc="The same in hours, unless log.roll.ms is set.")
+    log_roll_jitter_ms: int | None = long(
+        "log.roll.jitter.ms", None, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        doc="At most this much is taken off the age, so that segments do not all roll at once.",
+    )
+    log_roll_jitter_hours: int = key(
+        "log.roll.jitter.hours", 0, at_least=0, note=_LATER, doc="The same in hours, unless log.roll.jitter.ms is set."
+    )
+    log_index_interval_bytes: int = key(
+        "log.index.interval.bytes", 4_096, at_least=0, update=CLUSTER_WIDE, doc="Bytes of data per index entry."
+    )
+    log_index_size_max_bytes: int = key(
+        "log.index.size.max.bytes", 10 << 20, at_least=4, update=CLUSTER_WIDE, doc="The largest index of a segment."
+    )
+    log_preallocate: bool = key(
+        "log.preallocate", False, update=CLUSTER_WIDE, note=_LATER, doc="Reserve a segment's space when it is made."
+    )
+    log_flush_interval_messages: int = long(
+        "log.flush.interval.messages", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=_FLUSH, doc="See flush.policy."
+    )
+    log_flush_interval_ms: int | None = long(
+        "log.flush.interval.ms", None, at_least=0, update=CLUSTER_WIDE, note=_FLUSH, doc="See flush.policy."
+    )
+    log_flush_scheduler_interval_ms: int = long(
+        "log.flush.scheduler.interval.ms", LONG_MAX, note=_FLUSH, doc="See flush.policy."
+    )
+    log_flush_offset_checkpoint_interval_ms: int = key(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, at_least=0, doc="How often recovery points are saved."
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = key(
+        "log.flush.start.offset.checkpoint.interval.ms", 60_000, at_least=0, doc="How often log starts are saved."
+    )
+
+    # Retention and compaction
+    log_cleanup_policy: tuple[str, ...] = key(
+        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=_LATER,
+        doc="What happens to old data: deleted by age and size, compacted by key, or both.",
+    )
+    log_retention_ms: int | None = long(
+        "log.retention.ms", None, at_least=1, also=-1, update=CLUSTER_WIDE, note=_LATER, doc="Keep data for so long."
+    )
+    log_retention_minutes: int | None = key(
+        "log.retention.minutes", None, kind=Kind.INT, at_least=1, also=-1, note=_LATER,
+        doc="The same in minutes, unless log.retention.ms is set.",
+    )
+    log_retention_hours: int = key(
+        "log.retention.hours", 168, at_least=1, also=-1, note=_LATER, doc="The same in hours, unless one above is set."
+    )
+    log_retention_bytes: int = long(
+        "log.retention.bytes", -1, update=CLUSTER_WIDE, note=_LATER, doc="Keep so much of a partition; -1 for all."
+    )
+    log_retention_check_interval_ms: int = long(
+        "log.retention.check.interval.ms", 300_000, at_least=1, note=_LATER, doc="How often old segments are sought."
+    )
+    log_segment_delete_delay_ms: int = long(
+        "log.segment.delete.delay.ms", 60_000, at_least=0, update=CLUSTER_WIDE,
+        doc="How long the files of a deleted topic or segment stay on disk.",
+    )
+    log_cleaner_delete_retention_ms: int = long(
+        "log.cleaner.delete.retention.ms", 86_400_000, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        doc="How long compaction keeps tombstones.",
+    )
+    log_cleaner_min_cleanable_ratio: float = key(
+        "log.cleaner.min.cleanable.ratio", 0.5, at_least=0, at_most=1, update=CLUSTER_WIDE, note=_LATER,
+        doc="Compact once this share of a log is new.",
+    )
+    log_cleaner_min_compaction_lag_ms: int = long(
+        "log.cleaner.min.compaction.lag.ms", 0, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        doc="Records younger than this are not compacted.",
+    )
+    log_cleaner_max_compaction_lag_ms: int = long(
+        "log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=_LATER,
+        doc="Records older than this are compacted whatever the ratio.",
+    )
+    log_local_retention_bytes: int = long(
+        "log.local.retention.bytes", -2, at_least=-2, update=CLUSTER_WIDE, note=_LATER, doc="For tiered storage."
+    )
+    log_local_retention_ms: int = long(
+        "log.local.retention.ms", -2, at_least=-2, update=CLUSTER_WIDE, note=_LATER, doc="For tiered storage."
+    )
+
+    # The metadata log
+    metadata_log_segment_bytes: int = key(
+        "metadata.log.segment.bytes", 1 << 30, at_least=8 << 20, doc="Start a new metadata segment at this size."
+    )
+    metadata_log_segment_ms: int = long(
+        "metadata.log.segment.ms", 604_800_000, at_least=1, doc="Start a new metadata segment at this age."
+    )
+    controller_max_pending_requests: int = key(
+        "controller.max.pending.requests", 10_000, at_least=1, own=True,
+        doc="Changes that may wait for the controller; more are answered with THROTTLING_QUOTA_EXCEEDED.",
+    )
+
+    # Connections and requests
+    socket_request_max_bytes: int = key(
+        "socket.request.max.bytes", 100 << 20, at_least=1, doc="A larger request closes its connection."
+    )
+    socket_send_buffer_bytes: int = key(
+        "socket.send.buffer.bytes", 102_400, at_least=1, also=-1, doc="SO_SNDBUF; -1 leaves it to the system."
+    )
+    socket_receive_buffer_bytes: int = key(
+        "socket.receive.buffer.bytes", 102_400, at_least=1, also=-1, doc="SO_RCVBUF; -1 leaves it to the system."
+    )
+    socket_listen_backlog_size: int = key(
+        "socket.listen.backlog.size", 50, at_least=1, doc="Connections that may wait to be accepted."
+    )
+    connections_max_idle_ms: int = long(
+        "connections.max.idle.ms", 600_000, at_least=1, also=-1, doc="Close a connection silent for so long; -1 never."
+    )
+    max_connections: int = key(
+        "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE, doc="Connections a listener holds at once."
+    )
+    queued_max_requests: int = key(
+        "queued.max.requests", 500, at_least=1, doc="Requests in work at once; beyond it connections are not read."
+    )
+    queued_max_request_bytes: int = long(
+        "queued.max.request.bytes", -1, doc="The same in bytes of requests; not positive: no limit."
+    )
+    connection_max_inflight_requests: int = key(
+        "connection.max.inflight.requests", 100, at_least=1, own=True,
+        doc="Unanswered requests of one connection; beyond it the connection is not read.",
+    )
+    connection_max_unsent_bytes: int = key(
+        "connection.max.unsent.bytes", 16 << 20, at_least=1, own=True,
+        doc="Bytes of answers that one client may leave unread before the connection is not read any more.",
+    )
+    fetch_max_bytes: int = key("fetch.max.bytes", 55 << 20, at_least=1_024, doc="The most a fetch answer carries.")
+    max_incremental_fetch_session_cache_slots: int = key(
+        "max.incremental.fetch.session.cache.slots", 1_000, at_least=0, doc="Fetch sessions kept at once."
+    )
+    max_request_partition_size_limit: int = key(
+        "max.request.partition.size.limit", 2_000, at_least=1, doc="Partitions in one DescribeTopicPartitions answer."
+    )
+
+    # fmt: on
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        """Where data lives: log.dirs, else log.dir."""
+        return self.log_dirs or self.log_dir
+
+    @property
+    def metadata_directory(self) -> str:
+        """The directory that holds the metadata log's own folder."""
+        return self.metadata_log_dir or self.log_directories[0]
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """The listeners for clients and other brokers, in the order given."""
+        return tuple(one for one in self._all_listeners() if not self._is_controller(one))
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        """The listeners for the metadata quorum."""
+        return tuple(one for one in self._all_listeners() if self._is_controller(one))
+
+    @property
+    def advertised(self) -> tuple[Listener, ...]:
+        """What clients are told, one for each broker listener; an empty host or port 0 is the node's to fill in."""
+        if not self.advertised_listeners:
+            return self.broker_listeners
+        protocols = self.listener_security_protocol_map
+        listed = read_listeners("advertised.listeners", self.advertised_listeners, protocols)
+        return tuple(one for one in listed if not self._is_controller(one))
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener that brokers use among themselves: the first one unless it is named."""
+        return (self.inter_broker_listener_name or self.broker_listeners[0].name).upper()
+
+    def value(self, name: str) -> Value:
+        """The value under Kafka's name; KeyError for a name that is not one of ours."""
+        value: Value = getattr(self, attribute_names()[name])
+        return value
+
+    def _all_listeners(self) -> tuple[Listener, ...]:
+        return read_listeners("listeners", self.listeners, self.listener_security_protocol_map)
+
+    def _is_controller(self, listener: Listener) -> bool:
+        return any(listener.name == name.upper() for name in self.controller_listener_names)
+
+
+@cache
+def keys() -> dict[str, Key]:
+    """Every setting by name, in the order of declaration."""
+    return {one.metadata["key"].name: one.metadata["key"] for one in fields(Settings) if "key" in one.metadata}
+
+
+@cache
+def attribute_names() -> dict[str, str]:
+    """From Kafka's name to the attribute that holds it."""
+    return {one.metadata["key"].name: one.name for one in fields(Settings) if "key" in one.metadata}

@@ -1,0 +1,70 @@
+"""The replicas of new partitions: placed by us, or given by the request and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.placement import place
+from bifrost.controller.core.records import PartitionCreated
+from bifrost.errors import ApiError, ErrorCode
+
+PARTITIONS_PER_REQUEST_MAX = 10_000  # Kafka: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH
+
+
+def check_request_size(partitions: int) -> None:
+    """Refuse a request whose new partitions would keep everyone else waiting."""
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the request asks for {partitions} partitions; {PARTITIONS_PER_REQUEST_MAX} is the most at a time",
+        )
+
+
+def place_partitions(
+    image: MetadataImage, *, replication_factor: int, start: int, first_partition: int, end_partition: int
+) -> list[tuple[int, ...]]:
+    """Replicas for a range of partitions on the brokers that live."""
+    live = image.live_brokers()
+    if replication_factor > len(live):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {replication_factor} needs as many live brokers; there are {len(live)}",
+        )
+    return place(
+        live,
+        replication_factor=replication_factor,
+        start=start,
+        first_partition=first_partition,
+        end_partition=end_partition,
+    )
+
+
+def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None) -> None:
+    """Raise ApiError(INVALID_REPLICA_ASSIGNMENT) unless these brokers can hold the partition."""
+    problem = None
+    unknown = next((broker for broker in sorted(replicas) if broker not in image.brokers), None)
+    twice = next((broker for broker in sorted(replicas) if replicas.count(broker) > 1), None)
+    if not replicas:
+        problem = "no replica is given"
+    elif unknown is not None:
+        problem = f"broker {unknown} is not registered"
+    elif twice is not None:
+        problem = f"broker {twice} is named more than once"
+    elif expected_count is not None and len(replicas) != expected_count:
+        problem = f"{len(replicas)} replicas are given where the other partitions have {expected_count}"
+    elif all(image.brokers[broker].fenced for broker in replicas):
+        problem = "all of its brokers are fenced"
+    if problem:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}: {problem}")
+
+
+def partition_records(
+    image: MetadataImage, topic_id: bytes, first_partition: int, assignments: Sequence[Sequence[int]]
+) -> list[PartitionCreated]:
+    """One record for each assignment; live replicas are in sync and the first of them leads."""
+    records = []
+    for partition, replicas in enumerate(assignments, first_partition):
+        isr = tuple(broker for broker in replicas if not image.brokers[broker].fenced)
+        records.append(PartitionCreated(topic_id, partition, tuple(replicas), isr, isr[0]))
+    return records

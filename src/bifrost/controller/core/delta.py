@@ -1,0 +1,46 @@
+"""What a run of records changed, netted: the one thing that subscribers of the image act on.
+
+A topic that was created and deleted within the run is not mentioned. Whoever acts on a delta deletes before it creates,
+because a topic may have been deleted and created again under the same name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bifrost.controller.core.state import Partition, Topic
+
+
+class PartitionChange(NamedTuple):
+    """One partition before and after; there is no `before` for a new one."""
+
+    topic: Topic
+    partition: int
+    before: Partition | None
+    after: Partition
+
+
+@dataclass(slots=True)
+class Delta:
+    """Dictionaries instead of sets: their order is the order of the log, on every run."""
+
+    topics_deleted: dict[bytes, Topic] = field(default_factory=dict)
+    topics_created: dict[bytes, Topic] = field(default_factory=dict)
+    partitions: dict[tuple[bytes, int], PartitionChange] = field(default_factory=dict)  # of new topics too
+    configs: dict[tuple[int, str], None] = field(default_factory=dict)  # (resource type, resource name)
+    brokers: dict[int, None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.topics_deleted or self.topics_created or self.partitions or self.configs or self.brokers)
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        for partition in range(len(topic.partitions)):
+            self.partitions.pop((topic.topic_id, partition), None)
+        if self.topics_created.pop(topic.topic_id, None) is None:
+            self.topics_deleted[topic.topic_id] = topic
+
+    def on_partition(self, topic: Topic, partition: int, before: Partition | None, after: Partition) -> None:
+        earlier = self.partitions.get((topic.topic_id, partition))
+        first = before if earlier is None else earlier.before
+        self.partitions[topic.topic_id, partition] = PartitionChange(topic, partition, first, after)

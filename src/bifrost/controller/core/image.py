@@ -1,0 +1,225 @@
+"""The cluster's metadata as it stands: what every committed record so far adds up to.
+
+The image changes in `apply` and nowhere else, and `apply` decides nothing: replaying the same records at the same
+offsets gives an equal image on every node. Readers look at it between two awaits and keep no reference to what can
+change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnfenced,
+    ClusterCreated,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionCreated,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from bifrost.controller.core.state import Broker, Partition, Topic
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+EVERY_BROKER: Final = ""
+
+_NO_CONFIGS: Mapping[str, str] = {}
+
+
+class MetadataImage:
+    """Brokers, topics and configs. Attributes are for reading."""
+
+    __slots__ = (
+        "_collisions",
+        "_replica_sets",
+        "brokers",
+        "brokers_changed_at",
+        "cluster_id",
+        "configs",
+        "next_producer_id",
+        "offset",
+        "partitions_created",
+        "topics",
+        "topics_by_id",
+    )
+
+    def __init__(self) -> None:
+        self.offset = -1  # of the last applied change
+        self.cluster_id: str | None = None
+        self.brokers: dict[int, Broker] = {}
+        self.brokers_changed_at = -1
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.next_producer_id = 0
+        self.partitions_created = 0  # ever, so that placement goes on where it stopped
+        self._collisions: dict[str, str] = {}
+        self._replica_sets: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for each distinct set
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MetadataImage) and self._content() == other._content()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def partition(self, name: str, partition: int) -> Partition | None:
+        """The partition, or None when the topic or the partition is unknown."""
+        topic = self.topics.get(name)
+        return topic.partitions[partition] if topic and 0 <= partition < len(topic.partitions) else None
+
+    def live_brokers(self) -> list[int]:
+        """The ids of brokers that may lead and be in sync, in order."""
+        return sorted(broker_id for broker_id, broker in self.brokers.items() if not broker.fenced)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """The overrides of one topic."""
+        return self.configs.get((TOPIC_RESOURCE, name), _NO_CONFIGS)
+
+    def colliding_topic(self, name: str) -> str | None:
+        """The topic whose name differs from this one only in `.` and `_`, which metric names cannot tell apart."""
+        return self._collisions.get(name.replace(".", "_"))
+
+    def copy(self) -> MetadataImage:
+        """An equal image that changes on its own."""
+        twin = MetadataImage()
+        twin.offset = self.offset
+        twin.cluster_id = self.cluster_id
+        twin.brokers = self.brokers.copy()
+        twin.brokers_changed_at = self.brokers_changed_at
+        twin.topics = {name: topic.copy() for name, topic in self.topics.items()}
+        twin.topics_by_id = {topic.topic_id: topic for topic in twin.topics.values()}
+        twin.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        twin.next_producer_id = self.next_producer_id
+        twin.partitions_created = self.partitions_created
+        twin._collisions = self._collisions.copy()
+        twin._replica_sets = self._replica_sets.copy()
+        return twin
+
+    def apply(self, record: MetadataRecord, offset: int, delta: Delta) -> None:
+        """Take in one committed record; `delta` learns what it changed."""
+        assert offset >= self.offset, f"offset {offset} was applied before {self.offset}"
+        self.offset = offset
+        _APPLY[type(record)](self, record, delta)
+
+    def _content(self) -> tuple[object, ...]:
+        return (
+            self.offset,
+            self.cluster_id,
+            self.brokers,
+            self.brokers_changed_at,
+            self.topics,
+            self.topics_by_id,
+            self.configs,
+            self.next_producer_id,
+            self.partitions_created,
+            self._collisions,
+        )
+
+    def _cluster_created(self, record: ClusterCreated, _delta: Delta) -> None:
+        assert self.cluster_id is None, "a cluster is created once"
+        self.cluster_id = record.cluster_id
+
+    def _broker_registered(self, record: BrokerRegistered, delta: Delta) -> None:
+        broker = Broker(record.broker_id, self.offset, record.incarnation, record.endpoints, record.rack, record.fenced)
+        self._set_broker(broker, delta)
+
+    def _broker_fenced(self, record: BrokerFenced, delta: Delta) -> None:
+        self._set_fenced(record.broker_id, True, delta)
+
+    def _broker_unfenced(self, record: BrokerUnfenced, delta: Delta) -> None:
+        self._set_fenced(record.broker_id, False, delta)
+
+    def _topic_created(self, record: TopicCreated, delta: Delta) -> None:
+        assert record.name not in self.topics, f"topic {record.name} is created twice"
+        assert record.topic_id not in self.topics_by_id, f"topic id of {record.name} is used twice"
+        assert self.colliding_topic(record.name) is None, f"topic {record.name} collides with another"
+        topic = Topic(record.name, record.topic_id, [], self.offset)
+        self.topics[record.name] = topic
+        self.topics_by_id[record.topic_id] = topic
+        self._collisions[record.name.replace(".", "_")] = record.name
+        delta.topics_created[record.topic_id] = topic
+
+    def _topic_deleted(self, record: TopicDeleted, delta: Delta) -> None:
+        topic = self.topics_by_id.pop(record.topic_id)
+        del self.topics[topic.name]
+        del self._collisions[topic.name.replace(".", "_")]
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        delta.on_topic_deleted(topic)
+
+    def _partition_created(self, record: PartitionCreated, delta: Delta) -> None:
+        topic = self.topics_by_id[record.topic_id]
+        assert record.partition == len(topic.partitions), f"{topic.name}-{record.partition} is out of order"
+        after = Partition(
+            self._share(record.replicas),
+            self._share(record.isr),
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+        )
+        topic.partitions.append(after)
+        topic.changed_at = self.offset
+        self.partitions_created += 1
+        delta.on_partition(topic, record.partition, None, after)
+
+    def _partition_changed(self, record: PartitionChanged, delta: Delta) -> None:
+        topic = self.topics_by_id[record.topic_id]
+        before = topic.partitions[record.partition]
+        after = Partition(
+            before.replicas if record.replicas is None else self._share(record.replicas),
+            before.isr if record.isr is None else self._share(record.isr),
+            before.leader if record.leader is None else record.leader,
+            before.leader_epoch if record.leader is None else before.leader_epoch + 1,
+            before.partition_epoch + 1,
+        )
+        topic.partitions[record.partition] = after
+        topic.changed_at = self.offset
+        delta.on_partition(topic, record.partition, before, after)
+
+    def _config_changed(self, record: ConfigChanged, delta: Delta) -> None:
+        resource = (record.resource_type, record.resource_name)
+        configs = self.configs.setdefault(resource, {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+        if not configs:
+            del self.configs[resource]
+        delta.configs[resource] = None
+
+    def _producer_ids_allocated(self, record: ProducerIdsAllocated, _delta: Delta) -> None:
+        assert record.next_producer_id > self.next_producer_id, "producer ids are given out once"
+        self.next_producer_id = record.next_producer_id
+
+    def _set_fenced(self, broker_id: int, fenced: bool, delta: Delta) -> None:
+        broker = self.brokers[broker_id]
+        self._set_broker(
+            Broker(broker_id, broker.epoch, broker.incarnation, broker.endpoints, broker.rack, fenced), delta
+        )
+
+    def _set_broker(self, broker: Broker, delta: Delta) -> None:
+        self.brokers[broker.broker_id] = broker
+        self.brokers_changed_at = self.offset
+        delta.brokers[broker.broker_id] = None
+
+    def _share(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        return self._replica_sets.setdefault(replicas, replicas)
+
+
+_APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] = {
+    ClusterCreated: MetadataImage._cluster_created,
+    BrokerRegistered: MetadataImage._broker_registered,
+    BrokerFenced: MetadataImage._broker_fenced,
+    BrokerUnfenced: MetadataImage._broker_unfenced,
+    TopicCreated: MetadataImage._topic_created,
+    TopicDeleted: MetadataImage._topic_deleted,
+    PartitionCreated: MetadataImage._partition_created,
+    PartitionChanged: MetadataImage._partition_changed,
+    ConfigChanged: MetadataImage._config_changed,
+    ProducerIdsAllocated: MetadataImage._producer_ids_allocated,
+}

@@ -1,0 +1,153 @@
+"""The records of the metadata log: every fact that the cluster agrees on, and how a change is written down.
+
+One value in the log is one *change*: all records of one decision, so that a decision is stored whole or not at all.
+Its first byte is the version of this format, the rest is MessagePack: an array of records, each an array that starts
+with the record's number.
+
+What stays readable: a field may be added at the end of a record, with a default, if a node that does not know it may
+ignore it; such a node reads the record without it. Anything else takes a new record number or a new format version, and
+both are refused by a node that does not know them, because an image with a hole in it is worse than no image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+FORMAT_VERSION = 1
+NO_LEADER = -1
+
+
+class Endpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a broker can be reached through one of its listeners."""
+
+    listener: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+
+class ClusterCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
+    """The cluster got its id; the first record of every metadata log."""
+
+    cluster_id: str
+
+
+class BrokerRegistered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=2):
+    """A broker started; its epoch is the offset of this record."""
+
+    broker_id: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    fenced: bool = False
+
+
+class BrokerFenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
+    """A broker may not lead or be in sync until it is unfenced."""
+
+    broker_id: int
+
+
+class BrokerUnfenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
+    """A broker takes part again."""
+
+    broker_id: int
+
+
+class TopicCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):
+    """A topic exists; its partitions follow in records of their own."""
+
+    name: str
+    topic_id: bytes
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
+    """A topic is gone, with its partitions and configs."""
+
+    topic_id: bytes
+
+
+class PartitionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=7):
+    """A partition exists. Partitions of a topic are created in order, from 0."""
+
+    topic_id: bytes
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+
+
+class PartitionChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
+    """What changed in a partition; None is what did not.
+
+    The epochs follow from it and are not written: a leader, even the same one, starts a leader epoch, and every change
+    starts a partition epoch (Kafka: PartitionRegistration.merge).
+    """
+
+    topic_id: bytes
+    partition: int
+    leader: int | None = None
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+
+
+class ConfigChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
+    """A config was set, or removed when there is no value. Types: 2 topic, 4 broker ("" is every broker)."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+class ProducerIdsAllocated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=10):
+    """A broker got every producer id from the one before up to `next_producer_id`, exclusive."""
+
+    broker_id: int
+    next_producer_id: int
+
+
+MetadataRecord = (
+    ClusterCreated
+    | BrokerRegistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | TopicCreated
+    | TopicDeleted
+    | PartitionCreated
+    | PartitionChanged
+    | ConfigChanged
+    | ProducerIdsAllocated
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[MetadataRecord])
+_VERSION_BYTE = bytes([FORMAT_VERSION])
+
+
+class UnreadableChangeError(ValueError):
+    """A committed change that this version cannot read; the node must not start on half of the metadata."""
+
+
+def encode_change(records: Sequence[MetadataRecord]) -> bytes:
+    """The value that goes into the log for one decision."""
+    return _VERSION_BYTE + _encoder.encode(records)
+
+
+def decode_change(value: bytes) -> list[MetadataRecord]:
+    """The records of one decision, in order; UnreadableChangeError says why not."""
+    if not value:
+        raise UnreadableChangeError("the change is empty")
+    if value[0] != FORMAT_VERSION:
+        raise UnreadableChangeError(
+            f"it is written in format {value[0]} and this version reads format {FORMAT_VERSION};"
+            " start the version that wrote it, or a newer one"
+        )
+    try:
+        return _decoder.decode(memoryview(value)[1:])
+    except msgspec.DecodeError as error:
+        raise UnreadableChangeError(f"{error}; a newer version may have written it, or it is damaged") from None

@@ -1,0 +1,62 @@
+"""What the metadata image is made of: brokers, topics and partitions.
+
+`Partition` and `Broker` are values: a change makes a new one. `Topic` is changed in place, by the image alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bifrost.controller.core.records import NO_LEADER, Endpoint
+
+# Topics that the cluster keeps for itself; Metadata marks them as internal.
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class Partition(msgspec.Struct, frozen=True, gc=False):
+    """Who holds a partition and who leads it."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+
+class Broker(msgspec.Struct, frozen=True, gc=False):
+    """A registered broker; `epoch` tells one start of it from another."""
+
+    broker_id: int
+    epoch: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where to reach it through the listener of that name."""
+        return next((one for one in self.endpoints if one.listener == listener), None)
+
+
+class Topic(msgspec.Struct):
+    """A topic and its partitions, by index. `changed_at` is the offset of the last change to any of it.
+
+    (topic_id, changed_at) therefore names one state of the topic, which is what a cache of encoded answers needs.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: list[Partition]
+    changed_at: int
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+    def copy(self) -> Topic:
+        return Topic(self.name, self.topic_id, self.partitions.copy(), self.changed_at)

@@ -1,0 +1,264 @@
+"""Odin's driver: decide, append, apply, publish, answer, in this order and for one group of requests at a time.
+
+Requests that arrive while an append is on its way to the disk are decided together and share the next one. Each is
+decided against the image as it will be once all before it are committed (`_ahead`); nobody else sees that image. What
+readers and subscribers see changes only after the commit. If an append fails, nothing of its group has happened: the
+image ahead is dropped and made again from the committed one, so there is no undo anywhere.
+
+This file decides nothing about metadata: the functions under `core/` do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from bifrost.controller.core import brokers, cluster, partitions, producer_ids, topics
+from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import MetadataRecord, UnreadableChangeError, decode_change, encode_change
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.raft.metadata_log import MetadataLog
+from bifrost.settings import Settings
+
+_APPEND_BYTES_MAX = 1 << 18  # a group stops growing here, so that the loop gets a turn between two
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Subscriber = Callable[[MetadataImage, Delta], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that has not been decided."""
+
+    decide: Callable[[MetadataImage], Decision[Any]]
+    answer: asyncio.Future[Any]
+
+
+class _Group:
+    """Requests that are decided and share an append."""
+
+    __slots__ = ("answers", "changes", "values")
+
+    def __init__(self) -> None:
+        self.changes: list[Sequence[MetadataRecord]] = []
+        self.values: list[bytes] = []  # the changes, encoded
+        self.answers: list[tuple[asyncio.Future[Any], Any]] = []  # to whom, and what: a result or an ApiError
+
+    def release(self) -> None:
+        for answer, outcome in self.answers:
+            if isinstance(outcome, ApiError):
+                _refuse(answer, outcome)
+            elif not answer.done():
+                answer.set_result(outcome)
+
+    def refuse(self, reason: ApiError) -> None:
+        for answer, _ in self.answers:
+            _refuse(answer, reason)
+
+
+class Controller:
+    """The metadata of the cluster, and the only way to change it."""
+
+    def __init__(
+        self, log: MetadataLog, settings: Settings, rng: Random, *, on_failure: Callable[[StorageError], None]
+    ) -> None:
+        self._metadata_log = log
+        self._settings = settings
+        self._rng = rng
+        self._on_failure = on_failure
+        self._image = MetadataImage()
+        self._ahead = MetadataImage()
+        self._subscribers: list[Subscriber] = []
+        self._waiting: deque[_Waiting] = deque()
+        self._wakeup = asyncio.Event()
+        self._stopped: ApiError | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed. Read it between two awaits; keep no reference to its parts."""
+        return self._image
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber` after every change; one that subscribes before `load` hears of everything there is."""
+        self._subscribers.append(subscriber)
+
+    def load(self) -> None:
+        """Rebuild the image from the log; StorageError if a committed change cannot be read."""
+        delta = Delta()
+        for offset, value in self._metadata_log.replay():
+            try:
+                records = decode_change(value)
+            except UnreadableChangeError as error:
+                raise StorageError(self._metadata_log.name, f"the change at offset {offset}: {error}") from None
+            for record in records:
+                self._image.apply(record, offset, delta)
+        self._ahead = self._image.copy()
+        count = sum(len(topic.partitions) for topic in self._image.topics.values())
+        _log.info(
+            "metadata loaded offset=%d topics=%d partitions=%d", self._image.offset, len(self._image.topics), count
+        )
+        self._publish(delta)
+
+    async def run(self) -> None:
+        """Work until `close`, or until the log fails."""
+        try:
+            while self._stopped is None:
+                if self._waiting:
+                    await self._commit_group()
+                else:
+                    self._wakeup.clear()
+                    await self._wakeup.wait()
+        finally:
+            self._stop(ApiError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
+
+    def close(self) -> None:
+        """Take no more requests; those that wait are refused, one that is being appended is finished."""
+        self._stop(ApiError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
+
+    async def submit(self, decide: Callable[[MetadataImage], Decision[T]]) -> T:
+        """The result of a decision, once it and everything before it are committed and applied.
+
+        `decide` must not change the image it is given; an ApiError that it raises is the answer.
+        """
+        if self._stopped is not None:
+            raise ApiError(self._stopped.code, self._stopped.detail)
+        if len(self._waiting) >= self._settings.controller_max_pending_requests:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many changes wait for the controller; try again")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(decide, answer))
+        self._wakeup.set()
+        return await answer
+
+    async def open_cluster(self, cluster_id: str) -> None:
+        """Give a new cluster this id; ApiError if it already has another."""
+        await self.submit(lambda image: cluster.open_cluster(image, cluster_id))
+
+    async def register_broker(self, registration: brokers.Registration) -> int:
+        """The broker's epoch."""
+        await self.submit(lambda image: brokers.register_broker(image, registration))
+        return self._image.brokers[registration.broker_id].epoch
+
+    async def create_topics(
+        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+    ) -> list[topics.CreatedTopic]:
+        """One answer for each topic name; ApiError if the request as a whole is refused."""
+        topic_ids = [new_topic_id(self._rng) for _ in wanted]
+        return await self.submit(
+            lambda image: topics.create_topics(
+                image, self._settings, wanted, topic_ids=topic_ids, validate_only=validate_only
+            )
+        )
+
+    async def delete_topics(self, refs: Sequence[topics.TopicRef]) -> list[topics.DeletedTopic]:
+        """One answer for each topic; ApiError if topics cannot be deleted at all."""
+        return await self.submit(lambda image: topics.delete_topics(image, self._settings, refs))
+
+    async def create_partitions(
+        self, wanted: Sequence[partitions.MorePartitions], *, validate_only: bool = False
+    ) -> list[partitions.PartitionsResult]:
+        """One answer for each topic name; ApiError if the request as a whole is refused."""
+        return await self.submit(lambda image: partitions.create_partitions(image, wanted, validate_only=validate_only))
+
+    async def allocate_producer_ids(self, *, broker_id: int, broker_epoch: int) -> range:
+        """A block of ids that nobody else will ever get."""
+        return await self.submit(
+            lambda image: producer_ids.allocate_producer_ids(image, broker_id=broker_id, broker_epoch=broker_epoch)
+        )
+
+    async def _commit_group(self) -> None:
+        """Decide what waits, append it at once, then apply, publish and answer."""
+        group = _Group()
+        try:
+            self._decide(group)
+            if group.changes:
+                await self._append(group)
+            group.release()
+        except DiskFullError as error:
+            self._ahead = self._image.copy()
+            _log.warning("metadata append refused reason=disk-full path=%s", error.path)
+            group.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full"))
+        except StorageError as error:
+            _log.error("metadata log failed path=%s detail=%s", error.path, error.detail)
+            group.refuse(self._stop(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log has failed")))
+            self._on_failure(error)
+        finally:
+            # Cancelled, or a bug on its way up: the change may be committed, the caller has to ask again.
+            group.refuse(ApiError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
+
+    def _decide(self, group: _Group) -> None:
+        offset = self._metadata_log.end_offset
+        delta = Delta()  # of no interest: the image ahead has no subscribers
+        size = 0
+        while self._waiting and size < _APPEND_BYTES_MAX:
+            waiting = self._waiting[0]  # where `_stop` finds it if the decision turns out to be a bug
+            if waiting.answer.done():  # its caller has gone
+                self._waiting.popleft()
+                continue
+            try:
+                decision = waiting.decide(self._ahead)
+            except ApiError as error:
+                decision = Decision((), error)
+            self._waiting.popleft()
+            group.answers.append((waiting.answer, decision.result))
+            if decision.records:
+                for record in decision.records:
+                    self._ahead.apply(record, offset + len(group.changes), delta)
+                group.changes.append(decision.records)
+                group.values.append(encode_change(decision.records))
+                size += len(group.values[-1])
+
+    async def _append(self, group: _Group) -> None:
+        expected = self._metadata_log.end_offset
+        first_offset = await self._metadata_log.append(group.values)
+        assert first_offset == expected, f"changes decided for offset {expected} were stored at {first_offset}"
+        delta = Delta()
+        for offset, records in enumerate(group.changes, first_offset):
+            for record in records:
+                self._image.apply(record, offset, delta)
+        _log_changes(delta)
+        self._publish(delta)
+
+    def _publish(self, delta: Delta) -> None:
+        for subscriber in self._subscribers:
+            subscriber(self._image, delta)
+
+    def _stop(self, reason: ApiError) -> ApiError:
+        """Refuse whatever waits and whatever comes, with the first reason there was."""
+        if self._stopped is None:
+            self._stopped = reason
+        for waiting in self._waiting:
+            _refuse(waiting.answer, self._stopped)
+        self._waiting.clear()
+        self._wakeup.set()
+        return self._stopped
+
+
+def new_topic_id(rng: Random) -> bytes:
+    """A random UUID whose text form does not start with a dash, which command lines take for an option."""
+    while True:
+        number = rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
+        if number >> 122 != 62:
+            return number.to_bytes(16, "big")
+
+
+def _refuse(answer: asyncio.Future[Any], reason: ApiError) -> None:
+    if not answer.done():
+        answer.set_exception(ApiError(reason.code, reason.detail))
+
+
+def _log_changes(delta: Delta) -> None:
+    for topic in delta.topics_deleted.values():
+        _log.info("topic deleted name=%s id=%s", topic.name, topic.topic_id.hex())
+    for topic in delta.topics_created.values():
+        _log.info("topic created name=%s id=%s partitions=%d", topic.name, topic.topic_id.hex(), len(topic.partitions))
+    for broker_id in delta.brokers:
+        _log.info("broker changed id=%d", broker_id)

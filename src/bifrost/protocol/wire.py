@@ -1,0 +1,180 @@
+"""The primitive types of Kafka's messages, read from and written to plain buffers.
+
+Every reader takes `(buffer, position)` and returns `(value, next position)`. The buffer must end where the frame ends:
+its end is the only bound that is checked. A length is compared with the bytes that remain before anything is
+allocated for it. Reading past the end may surface as one of `SHORT_BUFFER`; a decoder catches these once, around
+its whole body, and raises `ProtocolError`, so that the readers themselves stay free of bounds checks that
+CPython does anyway.
+
+Nothing here knows a message. Never add a reader that allocates what a length promises before seeing the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeAlias
+
+from bifrost.errors import ProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+SHORT_BUFFER: Final = (IndexError, struct.error, UnicodeDecodeError)
+"""What a reader raises, besides `ProtocolError`, when the bytes end too early or a string is no UTF-8."""
+
+UUID_BYTES: Final = 16
+ZERO_UUID: Final = bytes(UUID_BYTES)
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes, as lengths and tags of flexible versions use it (KIP-482)."""
+    value = byte = buffer[position]
+    position += 1
+    if byte < 0x80:
+        return value, position
+    value &= 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise ProtocolError("a varint has more than five bytes")
+
+
+def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
+    """A string with an int16 length."""
+    (length,) = _INT16.unpack_from(buffer, position)
+    if length < 0:
+        raise ProtocolError("null where a string is required")
+    return _text(buffer, position + 2, length)
+
+
+def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """A string with an int16 length, of which -1 means null."""
+    (length,) = _INT16.unpack_from(buffer, position)
+    if length < 0:
+        return None, position + 2
+    return _text(buffer, position + 2, length)
+
+
+def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
+    """A string whose varint length is one too large, so that 0 can mean null; here null is refused."""
+    length, position = read_uvarint(buffer, position)
+    if length == 0:
+        raise ProtocolError("null where a string is required")
+    return _text(buffer, position, length - 1)
+
+
+def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """As `read_compact_string`, with null allowed."""
+    length, position = read_uvarint(buffer, position)
+    if length == 0:
+        return None, position
+    return _text(buffer, position, length - 1)
+
+
+def read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
+    """Sixteen raw bytes: cheaper than `uuid.UUID` to make, to hash and to compare."""
+    end = position + UUID_BYTES
+    if end > len(buffer):
+        raise ProtocolError("a uuid runs past the end of the frame")
+    return bytes(buffer[position:end]), end
+
+
+def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+    """The int32 length of an array whose elements take at least `element_bytes` each; null counts as empty."""
+    (count,) = _INT32.unpack_from(buffer, position)
+    return checked_count(count, buffer, position + 4, element_bytes)
+
+
+def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+    """The varint length of a compact array whose elements take at least `element_bytes` each; null counts as empty."""
+    count, position = read_uvarint(buffer, position)
+    return checked_count(count - 1, buffer, position, element_bytes)
+
+
+def checked_count(count: int, buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+    """Refuses a count that the remaining bytes cannot hold, before anybody loops or allocates by it."""
+    if count <= 0:
+        return 0, position
+    if count * element_bytes > len(buffer) - position:
+        raise ProtocolError(f"an array of {count} elements in {len(buffer) - position} bytes")
+    return count, position
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """Passes over a section of tagged fields, known or not."""
+    remaining, position = read_uvarint(buffer, position)
+    while remaining:
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        remaining -= 1
+    if position > len(buffer):
+        raise ProtocolError("a tagged field runs past the end of the frame")
+    return position
+
+
+def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, memoryview], int]:
+    """A section of tagged fields as views by tag. The caller takes the tags it knows and ignores the rest."""
+    view = memoryview(buffer)
+    fields: dict[int, memoryview] = {}
+    remaining, position = read_uvarint(buffer, position)
+    while remaining:
+        tag, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        if size > len(buffer) - position:
+            raise ProtocolError("a tagged field runs past the end of the frame")
+        fields[tag] = view[position : position + size]
+        position += size
+        remaining -= 1
+    return fields, position
+
+
+def uvarint(value: int) -> bytes:
+    """`value` as an unsigned varint."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def string(value: str | None) -> bytes:
+    """A string with its int16 length."""
+    if value is None:
+        return b"\xff\xff"
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def compact_string(value: str | None) -> bytes:
+    """A string with its varint length."""
+    if value is None:
+        return b"\x00"
+    encoded = value.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+def tags(fields: list[tuple[int, bytes]]) -> bytes:
+    """A section of tagged fields. The protocol wants them by rising tag."""
+    encoded = [uvarint(len(fields))]
+    for tag, value in fields:
+        encoded += (uvarint(tag), uvarint(len(value)), value)
+    return b"".join(encoded)
+
+
+def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
+    end = position + length
+    if end > len(buffer):
+        raise ProtocolError("a string runs past the end of the frame")
+    return str(buffer[position:end], "utf-8"), end
+
+
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))

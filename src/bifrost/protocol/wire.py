@@ -85,24 +85,26 @@ def read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """The int32 length of an array whose elements take at least `element_bytes` each; null counts as empty."""
+    """The int32 length of an array whose elements take at least `element_bytes` each."""
     (count,) = _INT32.unpack_from(buffer, position)
-    return checked_count(count, buffer, position + 4, element_bytes)
+    position += 4
+    _check_count(count, len(buffer) - position, element_bytes)
+    return count, position
 
 
 def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """The varint length of a compact array whose elements take at least `element_bytes` each; null counts as empty."""
+    """The varint length of a compact array whose elements take at least `element_bytes` each."""
     count, position = read_uvarint(buffer, position)
-    return checked_count(count - 1, buffer, position, element_bytes)
+    _check_count(count - 1, len(buffer) - position, element_bytes)
+    return count - 1, position
 
 
-def checked_count(count: int, buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
+def _check_count(count: int, remaining_bytes: int, element_bytes: int) -> None:
     """Refuses a count that the remaining bytes cannot hold, before anybody loops or allocates by it."""
-    if count <= 0:
-        return 0, position
-    if count * element_bytes > len(buffer) - position:
-        raise ProtocolError(f"an array of {count} elements in {len(buffer) - position} bytes")
-    return count, position
+    if count < 0:
+        raise ProtocolError("null where an array is required")
+    if count * element_bytes > remaining_bytes:
+        raise ProtocolError(f"an array of {count} elements in {remaining_bytes} bytes")
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:

@@ -1,0 +1,129 @@
+"""The codecs a batch's records may be compressed with, each in the framing that Kafka clients use for it.
+
+Decompression never produces more than the caller allows: output goes into a buffer of bounded size, so a small payload
+that inflates to something huge is refused once the bound is reached, not after it was inflated. Whatever is wrong with
+a payload, it is a `CorruptBatchError`. The hot path must never come here: brokers pass compressed records on unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from bifrost.protocol.batch import CorruptBatchError
+from bifrost.protocol.wire import Buffer
+
+
+class Codec(IntEnum):
+    """The lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+# snappy-java's stream, which the Java client writes: magic, version 1, compatible with 1, then blocks, each behind its
+# size. librdkafka writes one bare block instead, and every reader is expected to tell the two apart.
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+
+_SNAPPY_EXPANSION_MAX: Final = 22  # a copy element of three bytes yields at most 64
+
+_FIRST_OUTPUT_BYTES: Final = 64 * 1024
+_OUTPUT_GROWTH: Final = 8
+
+
+def compress(codec: Codec, data: Buffer) -> bytes:
+    """`data` as a Java client would send it."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data))
+        case Codec.SNAPPY:
+            return _compress_xerial(data)
+        case Codec.LZ4:
+            return bytes(cramjam.lz4.compress(data))
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data))
+
+
+def decompress(codec: Codec, data: Buffer, limit_bytes: int) -> Buffer:
+    """The original bytes, at most `limit_bytes` of them."""
+    match codec:
+        case Codec.NONE:
+            if len(data) > limit_bytes:
+                raise CorruptBatchError(f"{len(data)} bytes of records, {limit_bytes} are allowed")
+            return data
+        case Codec.GZIP:
+            return _inflate(cramjam.gzip.decompress_into, data, limit_bytes)
+        case Codec.SNAPPY:
+            if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+                return _decompress_xerial(memoryview(data), limit_bytes)
+            return _decompress_block(data, limit_bytes)
+        case Codec.LZ4:
+            return _inflate(cramjam.lz4.decompress_into, data, limit_bytes)
+        case Codec.ZSTD:
+            return _inflate(cramjam.zstd.decompress_into, data, limit_bytes)
+
+
+def _inflate(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int) -> bytearray:
+    """Tries ever larger buffers up to the limit.
+
+    These formats need not say how much they hold. A failure in a small buffer may mean that it was too small; a failure
+    in the largest one is final, whatever its reason.
+    """
+    size = min(limit_bytes, max(_FIRST_OUTPUT_BYTES, len(data) * _OUTPUT_GROWTH))
+    while True:
+        output = bytearray(size)
+        try:
+            written = decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if size >= limit_bytes:
+                raise CorruptBatchError(f"records do not decompress into {limit_bytes} bytes: {error}") from error
+            size = min(limit_bytes, size * _OUTPUT_GROWTH)
+        else:
+            del output[written:]
+            return output
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    stream = bytearray(_XERIAL_HEADER)
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        stream += len(block).to_bytes(4, "big")
+        stream += block
+    return bytes(stream)
+
+
+def _decompress_xerial(data: memoryview, limit_bytes: int) -> bytearray:
+    output = bytearray()
+    position = len(_XERIAL_HEADER)
+    if position > len(data):
+        raise CorruptBatchError("snappy stream header is cut short")
+    while position < len(data):
+        start = position + 4
+        position = start + int.from_bytes(data[position:start], "big")
+        if position > len(data):
+            raise CorruptBatchError("snappy block is cut short")
+        output += _decompress_block(data[start:position], limit_bytes - len(output))
+    return output
+
+
+def _decompress_block(data: Buffer, limit_bytes: int) -> bytearray:
+    """One bare snappy block; it starts with its own decompressed size."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > min(limit_bytes, len(data) * _SNAPPY_EXPANSION_MAX):
+            raise CorruptBatchError(f"snappy block claims {size} bytes in {len(data)}, {limit_bytes} are allowed")
+        output = bytearray(size)
+        cramjam.snappy.decompress_raw_into(data, output)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatchError(f"snappy block does not decompress: {error}") from error
+    return output

@@ -1,0 +1,223 @@
+"""The records inside a batch: the plain, thorough codec for everything that is not the hot path.
+
+Tools, the metadata log, internal topics and tests come here. Broker, replication and the log's append and read
+files must never import this module: they handle batches, and one record at a time is a thousand times slower.
+
+A record is: its length, a byte of attributes (unused), timestamp delta, offset delta, key, value, headers. All
+numbers are zig-zag varints, unlike the unsigned ones of flexible messages; a length of -1 is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.batch import (
+    APPEND_TIME_BIT,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    CorruptBatchError,
+    check_crc,
+    read_header,
+)
+from bifrost.protocol.compression import Codec, compress, decompress
+from bifrost.protocol.wire import Buffer
+
+RecordHeader: TypeAlias = tuple[str, bytes | None]
+
+DECOMPRESSED_BYTES_MAX: Final = 128 << 20
+"""What one batch may grow to unless the caller says otherwise; far above any sane `max.message.bytes`."""
+
+_RECORD_BYTES_MIN: Final = 7  # six varints and the attributes, a byte each
+_SCALAR_BYTES_MAX: Final = 10  # a varint that holds 64 bits
+
+_BEFORE_CRC = struct.Struct(">qiib")
+_AFTER_CRC = struct.Struct(">hiqqqhii")
+
+
+class Record(NamedTuple):
+    """One record, read from a log or a fetch."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[RecordHeader] = ()
+
+
+NewRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Sequence[RecordHeader]]
+"""Timestamp, key, value and headers of a record that has no offset yet."""
+
+
+def encode_batch(
+    records: Iterable[NewRecord | Record],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+    timestamp_type: int = 0,
+    control: bool = False,
+    transactional: bool = False,
+) -> bytearray:
+    """One batch of at least one record.
+
+    New records take consecutive offsets from `base_offset`; a `Record` keeps its own, so gaps survive.
+    """
+    body = bytearray()
+    base_timestamp = max_timestamp = delta = count = 0
+    for count, record in enumerate(records, 1):
+        placed = record if isinstance(record, Record) else Record(base_offset + count - 1, *record)
+        if count == 1:
+            base_timestamp = max_timestamp = placed.timestamp
+        max_timestamp = max(max_timestamp, placed.timestamp)
+        delta = placed.offset - base_offset
+        body += _encode_record(placed, placed.timestamp - base_timestamp, delta)
+    assert count, "a batch has at least one record"
+    attributes = int(codec)
+    attributes |= APPEND_TIME_BIT if timestamp_type else 0
+    attributes |= TRANSACTIONAL_BIT if transactional else 0
+    attributes |= CONTROL_BIT if control else 0
+    covered = _AFTER_CRC.pack(
+        attributes, delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
+    ) + compress(codec, body)
+    batch = bytearray(_BEFORE_CRC.pack(base_offset, len(covered) + 9, leader_epoch, MAGIC))
+    batch += crc32c(covered).to_bytes(4, "big")
+    batch += covered
+    return batch
+
+
+def decode_batch(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """Every record of the batch that starts the buffer, or `CorruptBatchError`."""
+    header = read_header(buffer)
+    if not check_crc(buffer, 0, header):
+        raise CorruptBatchError("the batch is cut short or its checksum is wrong")
+    append_time = header.max_timestamp if header.is_append_time else None
+    records = []
+    for timestamp_delta, offset_delta, body, key_position in _iter_records(buffer, header, limit_bytes):
+        try:
+            key, position = _read_bytes(body, key_position)
+            value, position = _read_bytes(body, position)
+            headers, position = _read_headers(body, position)
+        except (IndexError, UnicodeDecodeError) as error:
+            raise CorruptBatchError(f"a record is malformed: {error}") from error
+        if position != len(body):
+            raise CorruptBatchError(f"{len(body) - position} stray bytes in a record")
+        timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+        records.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
+    return records
+
+
+def check_keys(buffer: Buffer, header: BatchHeader, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> None:
+    """Refuses a produced batch with a record that has no key, as a compacted topic must (Kafka: LogValidator).
+
+    On the way it proves that the batch holds the records that its header counts.
+    """
+    try:
+        for index, (_, offset_delta, body, position) in enumerate(_iter_records(buffer, header, limit_bytes)):
+            if offset_delta != index:
+                raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
+            key_length, _ = _read_varint(body, position)
+            if key_length < 0:
+                raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has no key and the topic is compacted")
+    except (CorruptBatchError, IndexError) as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"the batch's records are malformed: {error}") from error
+
+
+def _iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[tuple[int, int, memoryview, int]]:
+    """Timestamp delta, offset delta, the record's bytes and the position of its key in them, for each record."""
+    if header.codec > Codec.ZSTD:
+        raise CorruptBatchError(f"unknown codec {header.codec}")
+    payload = memoryview(buffer)[HEADER_BYTES : header.size_bytes]
+    data = memoryview(decompress(Codec(header.codec), payload, limit_bytes))
+    if not 0 <= header.record_count <= len(data) // _RECORD_BYTES_MIN:
+        raise CorruptBatchError(f"{header.record_count} records in {len(data)} bytes")
+    position = 0
+    for _ in range(header.record_count):
+        try:
+            length, position = _read_varint(data, position)
+            if not 0 <= length <= len(data) - position:
+                raise CorruptBatchError(f"a record of {length} bytes in {len(data) - position}")
+            record = data[position : position + length]
+            timestamp_delta, key_position = _read_varint(record, 1)
+            offset_delta, key_position = _read_varint(record, key_position)
+        except IndexError as error:
+            raise CorruptBatchError("a record is cut short") from error
+        yield timestamp_delta, offset_delta, record, key_position
+        position += length
+    if position != len(data):
+        raise CorruptBatchError(f"{len(data) - position} stray bytes after {header.record_count} records")
+
+
+def _read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A zig-zag varint of up to 64 bits."""
+    value = 0
+    for index in range(_SCALAR_BYTES_MAX):
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position + index + 1
+    raise CorruptBatchError("a varint of more than ten bytes")
+
+
+def _read_bytes(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+    length, position = _read_varint(buffer, position)
+    if length < 0:
+        return None, position
+    if length > len(buffer) - position:
+        raise CorruptBatchError(f"a field of {length} bytes in {len(buffer) - position}")
+    return bytes(buffer[position : position + length]), position + length
+
+
+def _read_headers(buffer: Buffer, position: int) -> tuple[tuple[RecordHeader, ...], int]:
+    count, position = _read_varint(buffer, position)
+    if not 0 <= count <= len(buffer) - position:
+        raise CorruptBatchError(f"{count} record headers in {len(buffer) - position} bytes")
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(buffer, position)
+        value, position = _read_bytes(buffer, position)
+        if name is None:
+            raise CorruptBatchError("a record header without a name")
+        headers.append((name.decode(), value))
+    return tuple(headers), position
+
+
+def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
+    encoded = bytearray(1)
+    encoded += _varint(timestamp_delta)
+    encoded += _varint(offset_delta)
+    _append_bytes(encoded, record.key)
+    _append_bytes(encoded, record.value)
+    encoded += _varint(len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(encoded, name.encode())
+        _append_bytes(encoded, value)
+    return _varint(len(encoded)) + encoded
+
+
+def _append_bytes(record: bytearray, value: bytes | None) -> None:
+    if value is None:
+        record += b"\x01"
+    else:
+        record += _varint(len(value))
+        record += value
+
+
+def _varint(value: int) -> bytes:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -12,6 +12,7 @@ Nothing here knows a message. Never add a reader that allocates what a length pr
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from bifrost.errors import ProtocolError
@@ -26,6 +27,7 @@ ZERO_UUID: Final = bytes(UUID_BYTES)
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhi")
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -46,34 +48,45 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
     """A string with an int16 length."""
-    (length,) = _INT16.unpack_from(buffer, position)
-    if length < 0:
+    value, position = read_nullable_string(buffer, position)
+    if value is None:
         raise ProtocolError("null where a string is required")
-    return _text(buffer, position + 2, length)
+    return value, position
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
     """A string with an int16 length, of which -1 means null."""
     (length,) = _INT16.unpack_from(buffer, position)
+    position += 2
     if length < 0:
-        return None, position + 2
-    return _text(buffer, position + 2, length)
+        return None, position
+    end = position + length
+    if end > len(buffer):
+        raise ProtocolError("a string runs past the end of the frame")
+    return str(buffer[position:end], "utf-8"), end
 
 
 def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
     """A string whose varint length is one too large, so that 0 can mean null; here null is refused."""
-    length, position = read_uvarint(buffer, position)
-    if length == 0:
+    value, position = read_compact_nullable_string(buffer, position)
+    if value is None:
         raise ProtocolError("null where a string is required")
-    return _text(buffer, position, length - 1)
+    return value, position
 
 
 def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
     """As `read_compact_string`, with null allowed."""
-    length, position = read_uvarint(buffer, position)
+    length = buffer[position]
+    if length >= 0x80:
+        length, position = read_uvarint(buffer, position)
+    else:
+        position += 1
     if length == 0:
         return None, position
-    return _text(buffer, position, length - 1)
+    end = position + length - 1
+    if end > len(buffer):
+        raise ProtocolError("a string runs past the end of the frame")
+    return str(buffer[position:end], "utf-8"), end
 
 
 def read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
@@ -85,30 +98,34 @@ def read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
 
 
 def read_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """The int32 length of an array whose elements take at least `element_bytes` each."""
+    """The int32 length of an array whose elements take at least `element_bytes` each.
+
+    A count that the remaining bytes cannot hold is refused before anybody loops or allocates by it.
+    """
     (count,) = _INT32.unpack_from(buffer, position)
     position += 4
-    _check_count(count, len(buffer) - position, element_bytes)
+    if not 0 <= count * element_bytes <= len(buffer) - position:
+        raise ProtocolError(f"an array of {count} elements in {len(buffer) - position} bytes")
     return count, position
 
 
 def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tuple[int, int]:
-    """The varint length of a compact array whose elements take at least `element_bytes` each."""
-    count, position = read_uvarint(buffer, position)
-    _check_count(count - 1, len(buffer) - position, element_bytes)
-    return count - 1, position
-
-
-def _check_count(count: int, remaining_bytes: int, element_bytes: int) -> None:
-    """Refuses a count that the remaining bytes cannot hold, before anybody loops or allocates by it."""
-    if count < 0:
-        raise ProtocolError("null where an array is required")
-    if count * element_bytes > remaining_bytes:
-        raise ProtocolError(f"an array of {count} elements in {remaining_bytes} bytes")
+    """As `read_count`, for the varint length of a compact array."""
+    count = buffer[position] - 1
+    if count >= 0x7F:
+        count, position = read_uvarint(buffer, position)
+        count -= 1
+    else:
+        position += 1
+    if not 0 <= count * element_bytes <= len(buffer) - position:
+        raise ProtocolError(f"an array of {count} elements in {len(buffer) - position} bytes")
+    return count, position
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
     """Passes over a section of tagged fields, known or not."""
+    if not buffer[position]:
+        return position + 1
     remaining, position = read_uvarint(buffer, position)
     while remaining:
         _, position = read_uvarint(buffer, position)
@@ -140,6 +157,10 @@ def uvarint(value: int) -> bytes:
     """`value` as an unsigned varint."""
     if value < 0x80:
         return _ONE_BYTE[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)
@@ -164,7 +185,17 @@ def compact_string(value: str | None) -> bytes:
     return uvarint(len(encoded) + 1) + encoded
 
 
-def tags(fields: list[tuple[int, bytes]]) -> bytes:
+def array_length(count: int) -> bytes:
+    """The int32 length of an array."""
+    return _INT32.pack(count)
+
+
+def compact_array_length(count: int) -> bytes:
+    """The varint length of a compact array."""
+    return uvarint(count + 1)
+
+
+def tags(fields: Sequence[tuple[int, bytes]]) -> bytes:
     """A section of tagged fields. The protocol wants them by rising tag."""
     encoded = [uvarint(len(fields))]
     for tag, value in fields:
@@ -172,11 +203,12 @@ def tags(fields: list[tuple[int, bytes]]) -> bytes:
     return b"".join(encoded)
 
 
-def _text(buffer: Buffer, position: int, length: int) -> tuple[str, int]:
-    end = position + length
-    if end > len(buffer):
-        raise ProtocolError("a string runs past the end of the frame")
-    return str(buffer[position:end], "utf-8"), end
+def request_frame(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body: Sequence[Buffer], *, flexible: bool
+) -> bytes:
+    """A whole request: its length, its header and the pieces of its body. The client id is never compact."""
+    header = _REQUEST_HEADER.pack(api_key, version, correlation_id) + string(client_id) + (b"\0" if flexible else b"")
+    return b"".join((_INT32.pack(len(header) + sum(map(len, body))), header, *body))
 
 
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))

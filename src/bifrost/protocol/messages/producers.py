@@ -1,0 +1,25 @@
+"""Identities of idempotent and transactional producers."""
+
+from typing import Annotated
+
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.schema import I16, I32, I64, Message, since
+
+
+class InitProducerIdRequest(Message, api=ApiKey.INIT_PRODUCER_ID, versions=range(6), flexible=2):
+    """v3 lets a producer keep its id and ask for a higher epoch (KIP-360). v6 is not stable in Kafka (KIP-939)."""
+
+    # Null: idempotent only, any broker may answer.
+    transactional_id: str | None = None
+    transaction_timeout_ms: I32
+    producer_id: Annotated[I64, since(3)] = -1
+    producer_epoch: Annotated[I16, since(3)] = -1
+
+
+class InitProducerIdResponse(Message, api=ApiKey.INIT_PRODUCER_ID, versions=range(6), flexible=2):
+    """PRODUCER_FENCED may travel from v4 on, TRANSACTION_ABORTABLE from v5 on (KIP-588, KIP-890)."""
+
+    throttle_time_ms: I32 = 0
+    error_code: I16 = 0
+    producer_id: I64 = -1
+    producer_epoch: I16 = -1

@@ -264,11 +264,9 @@ class Settings:
     max_connections: int = key(
         "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE, doc="Connections a listener holds at once."
     )
-    queued_max_requests: int = key(
-        "queued.max.requests", 500, at_least=1, doc="Requests in work at once; beyond it connections are not read."
-    )
     queued_max_request_bytes: int = long(
-        "queued.max.request.bytes", -1, doc="The same in bytes of requests; not positive: no limit."
+        "queued.max.request.bytes", 512 << 20, at_least=1 << 20,
+        doc="Memory for requests that have not fully arrived; beyond it the slowest client goes. (Kafka: no limit.)",
     )
     connection_max_inflight_requests: int = key(
         "connection.max.inflight.requests", 100, at_least=1, own=True,

@@ -126,6 +126,7 @@ offsets.topic.num.partitions=50
 offsets.topic.segment.bytes=104857600
 producer.id.expiration.check.interval.ms=600000
 producer.purgatory.purge.interval.requests=1000
+queued.max.requests=500
 quota.window.num=11
 quota.window.size.seconds=1
 remote.fetch.max.wait.ms=500

@@ -29,6 +29,8 @@ from bifrost.settings import Settings
 
 _APPEND_BYTES_MAX = 1 << 18  # a group stops growing here, so that the loop gets a turn between two
 
+_CHANGE_BYTES_MAX = 4 << 20  # of one request; with a group before it still less than the smallest metadata segment
+
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -203,8 +205,11 @@ class Controller:
             if waiting.answer.done():  # its caller has gone
                 self._waiting.popleft()
                 continue
+            value = b""
             try:
                 decision = waiting.decide(self._ahead)
+                if decision.records:
+                    value = _encode(decision.records)
             except ApiError as error:
                 decision = Decision((), error)
             self._waiting.popleft()
@@ -213,8 +218,8 @@ class Controller:
                 for record in decision.records:
                     self._ahead.apply(record, offset + len(group.changes), delta)
                 group.changes.append(decision.records)
-                group.values.append(encode_change(decision.records))
-                size += len(group.values[-1])
+                group.values.append(value)
+                size += len(value)
 
     async def _append(self, group: _Group) -> None:
         expected = self._metadata_log.end_offset
@@ -248,6 +253,16 @@ def new_topic_id(rng: Random) -> bytes:
         number = rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
         if number >> 122 != 62:
             return number.to_bytes(16, "big")
+
+
+def _encode(records: Sequence[MetadataRecord]) -> bytes:
+    value = encode_change(records)
+    if len(value) > _CHANGE_BYTES_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the request changes too much at once: {len(value)} bytes of metadata, {_CHANGE_BYTES_MAX} are allowed",
+        )
+    return value
 
 
 def _refuse(answer: asyncio.Future[Any], reason: ApiError) -> None:

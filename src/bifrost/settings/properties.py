@@ -33,10 +33,9 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments and blanks, continuations joined; a comment is never continued."""
     pending = ""
-    continued = False
     for natural in _END_OF_LINE.split(text):
         line = natural.lstrip(_BLANK)
-        if not continued and (not line or line[0] in "#!"):
+        if not pending and (not line or line[0] in "#!"):
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         continued = backslashes % 2 == 1

@@ -1,0 +1,110 @@
+"""A metadata log in memory, and short ways to build images and run decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from bifrost.controller.core.brokers import Registration, register_broker
+from bifrost.controller.core.cluster import open_cluster
+from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import Endpoint, MetadataRecord, decode_change, encode_change
+from bifrost.controller.core.topics import CreatedTopic, NewTopic, create_topics
+from bifrost.errors import ErrorCode, StorageError
+from bifrost.settings import Settings
+
+CLUSTER = "cluster-of-tests"
+T = TypeVar("T")
+
+
+class MemoryLog:
+    """Keeps values in a list. `failure` is raised by the next append; `gate` holds appends back until it is set."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.appends: list[int] = []  # how many values each append brought
+        self.failure: StorageError | None = None
+        self.gate: asyncio.Event | None = None
+        self.reached = asyncio.Event()  # an append has begun
+
+    @property
+    def name(self) -> str:
+        return "memory"
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.values)
+
+    def replay(self) -> Iterator[tuple[int, bytes]]:
+        yield from enumerate(self.values)
+
+    async def append(self, values: Sequence[bytes]) -> int:
+        self.reached.set()
+        await (self.gate.wait() if self.gate else asyncio.sleep(0))
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+        self.values += values
+        self.appends.append(len(values))
+        return len(self.values) - len(values)
+
+
+def topic_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def registration(broker_id: int, start: int = 1) -> Registration:
+    return Registration(
+        broker_id=broker_id,
+        cluster_id=CLUSTER,
+        incarnation=topic_id(1_000 * start + broker_id),
+        endpoints=(Endpoint("PLAINTEXT", f"host{broker_id}", 9092),),
+    )
+
+
+def commit(image: MetadataImage, decision: Decision[T]) -> T:
+    """Apply a decision the way a driver does, through its bytes."""
+    apply(image, decode_change(encode_change(decision.records)))
+    return decision.result
+
+
+def apply(image: MetadataImage, records: Sequence[MetadataRecord]) -> Delta:
+    delta = Delta()
+    offset = image.offset + 1
+    for record in records:
+        image.apply(record, offset, delta)
+    return delta
+
+
+def cluster_of(*broker_ids: int) -> MetadataImage:
+    """An image of a cluster with these brokers."""
+    image = MetadataImage()
+    commit(image, open_cluster(image, CLUSTER))
+    for broker_id in broker_ids:
+        commit(image, register_broker(image, registration(broker_id)))
+    return image
+
+
+def create(image: MetadataImage, *topics: NewTopic, settings: Settings | None = None) -> list[CreatedTopic]:
+    """Create topics, whose ids count up from 100 or from the greatest there is."""
+    first = 1 + max((int.from_bytes(known) for known in image.topics_by_id), default=99)
+    ids = [topic_id(first + number) for number in range(len(topics))]
+    return commit(image, create_topics(image, settings or Settings(), topics, topic_ids=ids))
+
+
+def create_one(image: MetadataImage, topic: NewTopic, settings: Settings | None = None) -> CreatedTopic:
+    (created,) = create(image, topic, settings=settings)
+    return created
+
+
+def refusal(image: MetadataImage, topic: NewTopic, settings: Settings | None = None) -> tuple[ErrorCode, str]:
+    """Code and message of a topic that must not be created."""
+    before = image.copy()
+    created = create_one(image, topic, settings)
+    assert image.topics == before.topics
+    assert created.error is not ErrorCode.NONE
+    assert (created.topic_id, created.partitions, created.replication_factor) == (bytes(16), -1, -1)
+    return created.error, created.message or ""

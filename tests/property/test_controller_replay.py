@@ -1,0 +1,169 @@
+"""For any run of commands: deciding changes nothing, and the log alone rebuilds what the live image became."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.controller.stand_ins import CLUSTER, registration, topic_id
+
+from bifrost.controller.core.brokers import register_broker
+from bifrost.controller.core.cluster import open_cluster
+from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.partitions import MorePartitions, create_partitions
+from bifrost.controller.core.producer_ids import allocate_producer_ids
+from bifrost.controller.core.records import (
+    BrokerFenced,
+    BrokerUnfenced,
+    ConfigChanged,
+    PartitionChanged,
+    decode_change,
+    encode_change,
+)
+from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
+from bifrost.errors import ApiError
+from bifrost.settings import Settings
+
+SETTINGS = Settings(num_partitions=2, default_replication_factor=1)
+NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "e", "", "bad name", "__consumer_offsets"])
+BROKERS = st.integers(0, 3)
+SMALL = st.integers(-2, 4)
+CONFIGS = st.lists(
+    st.tuples(
+        st.sampled_from(["retention.ms", "segment.bytes", "cleanup.policy", "nope"]),
+        st.sampled_from(["1", "-1", "compact", "2000000", "x", None]),
+    ),
+    max_size=2,
+)
+NEW_TOPICS = st.lists(
+    st.one_of(
+        st.builds(NewTopic, NAMES, SMALL, SMALL, st.just(()), CONFIGS),
+        st.builds(
+            NewTopic,
+            NAMES,
+            assignments=st.lists(st.tuples(st.integers(0, 2), st.lists(BROKERS, max_size=3)), min_size=1, max_size=3),
+        ),
+    ),
+    max_size=4,
+)
+REFS = st.lists(
+    st.one_of(st.builds(TopicRef, NAMES), st.builds(TopicRef, st.none(), st.integers(0, 12).map(topic_id))), max_size=3
+)
+MORE = st.lists(
+    st.builds(MorePartitions, NAMES, SMALL, st.none() | st.lists(st.lists(BROKERS, max_size=3), max_size=3)), max_size=3
+)
+
+# A command is what to decide and a number that nobody else has, from which fresh ids are made.
+Command = Callable[[MetadataImage, int], Decision[Any]]
+COMMANDS: st.SearchStrategy[Command] = st.one_of(
+    st.tuples(NEW_TOPICS, st.booleans()).map(
+        lambda it: (
+            lambda image, fresh: create_topics(
+                image,
+                SETTINGS,
+                it[0],
+                topic_ids=[topic_id(1 + 4 * fresh + number) for number in range(len(it[0]))],
+                validate_only=it[1],
+            )
+        )
+    ),
+    REFS.map(lambda refs: lambda image, _: delete_topics(image, SETTINGS, refs)),
+    MORE.map(lambda more: lambda image, _: create_partitions(image, more)),
+    BROKERS.map(lambda broker: lambda image, fresh: register_broker(image, registration(broker, start=fresh))),
+    st.tuples(BROKERS, st.integers(0, 9)).map(
+        lambda it: lambda image, _: allocate_producer_ids(image, broker_id=it[0], broker_epoch=it[1])
+    ),
+    # What later decisions will record, straight into the log: the image has to cope with it today.
+    st.tuples(BROKERS, st.booleans()).map(lambda it: lambda image, _: _fence(image, *it)),
+    st.tuples(NAMES, st.integers(0, 3), st.lists(BROKERS, max_size=3)).map(
+        lambda it: lambda image, _: _change_isr(image, *it)
+    ),
+    st.tuples(st.sampled_from(["", "1"]), st.sampled_from(["5", None])).map(
+        lambda it: lambda image, _: Decision([ConfigChanged(4, it[0], "message.max.bytes", it[1])], None)
+    ),
+)
+
+
+def _fence(image: MetadataImage, broker_id: int, fence: bool) -> Decision[None]:
+    if broker_id not in image.brokers:
+        return Decision((), None)
+    return Decision([BrokerFenced(broker_id) if fence else BrokerUnfenced(broker_id)], None)
+
+
+def _change_isr(image: MetadataImage, name: str, index: int, members: list[int]) -> Decision[None]:
+    part = image.partition(name, index)
+    if part is None:
+        return Decision((), None)
+    isr = tuple(broker for broker in part.replicas if broker in members)
+    leader = isr[0] if isr else -1
+    return Decision([PartitionChanged(image.topics[name].topic_id, index, leader=leader, isr=isr or part.isr)], None)
+
+
+def check(image: MetadataImage) -> None:
+    """What holds of every image."""
+    assert {topic.topic_id: topic for topic in image.topics.values()} == image.topics_by_id
+    assert len({name.replace(".", "_") for name in image.topics}) == len(image.topics)
+    for topic in image.topics.values():
+        assert topic.partitions, f"{topic.name} has no partitions"
+        assert len({len(part.replicas) for part in topic.partitions}) == 1
+        for part in topic.partitions:
+            assert set(part.isr) <= set(part.replicas)
+            assert part.isr, "an ISR is never empty: its last member may come back"
+            assert part.leader == -1 or part.leader in part.isr
+            assert len(set(part.replicas)) == len(part.replicas)
+            assert part.leader_epoch <= part.partition_epoch
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(COMMANDS, max_size=25))
+def test_replay_rebuilds_the_live_image(commands: list[Command]) -> None:
+    live = MetadataImage()
+    log: list[bytes] = []
+    boot: list[Command] = [lambda image, _: open_cluster(image, CLUSTER)]
+    for fresh, command in enumerate(boot + commands, 1):
+        before = live.copy()
+        try:
+            decision = command(live, fresh)
+        except ApiError:
+            decision = Decision((), None)
+        assert live == before, "deciding changed the image"
+        if decision.records:
+            log.append(encode_change(decision.records))
+            delta = Delta()
+            for record in decision.records:
+                live.apply(record, len(log) - 1, delta)
+            check(live)
+            check_delta(before, live, delta)
+
+    replayed = MetadataImage()
+    everything = Delta()
+    for offset, value in enumerate(log):
+        for record in decode_change(value):
+            replayed.apply(record, offset, everything)
+    assert replayed == live
+    assert live.copy() == live
+    assert list(everything.topics_created) == list(live.topics_by_id)
+    assert not everything.topics_deleted
+
+
+def check_delta(before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+    """A delta names exactly what differs between two images."""
+    assert set(delta.topics_created) == after.topics_by_id.keys() - before.topics_by_id.keys()
+    assert set(delta.topics_deleted) == before.topics_by_id.keys() - after.topics_by_id.keys()
+    old, new = _partitions(before), _partitions(after)
+    differing = {key for key, part in new.items() if old.get(key) != part}
+    assert set(delta.partitions) == differing
+    for key, change in delta.partitions.items():
+        assert (change.before, change.after) == (old.get(key), new[key])
+    differing_brokers = {one for one, broker in after.brokers.items() if before.brokers.get(one) != broker}
+    assert differing_brokers <= set(delta.brokers)
+
+
+def _partitions(image: MetadataImage) -> dict[tuple[bytes, int], object]:
+    return {
+        (topic.topic_id, index): part for topic in image.topics.values() for index, part in enumerate(topic.partitions)
+    }

@@ -1,0 +1,220 @@
+"""One client connection. Hot path 1/9.
+
+Frames are handled the moment they arrive, in the buffer that they arrived in. Answers leave in the order of their
+requests. Produce requests may follow each other before the first is answered, so that one fsync serves many of them;
+any other request waits its turn, as it would with Kafka, which mutes a connection while it works on a request.
+
+Must never: buffer without bound. A peer that does not read its answers is not read from either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+from bifrost.broker.receive import BufferPool, Receiver
+from bifrost.errors import ProtocolError
+from bifrost.metrics import Metrics
+from bifrost.protocol.wire import Buffer
+
+Buffers = Sequence[Buffer]
+"""One answer, whole, in pieces that need not be joined."""
+
+PRODUCE = 0
+_WRITE_HIGH_BYTES = 1024 * 1024
+_WRITE_LOW_BYTES = 256 * 1024
+
+
+class Reply:
+    """A place in a connection's queue of answers; `buffers` is None until the answer exists."""
+
+    __slots__ = ("_connection", "buffers", "cancel", "pipelined")
+
+    def __init__(self, connection: Connection, *, pipelined: bool = False) -> None:
+        self._connection = connection
+        self.pipelined = pipelined
+        self.buffers: Buffers | None = None
+        self.cancel: Callable[[], object] | None = None
+
+    def send(self, buffers: Buffers) -> None:
+        """The answer is ready; it leaves as soon as those before it have."""
+        if self.buffers is None:
+            self.buffers = buffers
+            self._connection.flush_replies()
+
+    def fail(self, error: BaseException) -> None:
+        """There is no answer: the connection is closed."""
+        self._connection.fail(error)
+
+
+class Dispatcher(Protocol):
+    """What stands behind a connection. See broker.registry."""
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
+        """Start one request: its answer, a Reply that will be completed later, or None when no answer is owed."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Bytes in, requests to the dispatcher, answers out."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        pool: BufferPool,
+        metrics: Metrics,
+        *,
+        listener: str,
+        max_frame_bytes: int,
+        max_pipelined: int,
+        on_open: Callable[[Connection], bool],
+        on_close: Callable[[Connection, str | None], None],
+    ) -> None:
+        self.listener = listener
+        self.peer = ""
+        self.last_active = 0.0
+        self.state: dict[str, Any] = {}  # what APIs remember about this client, such as its software name
+        self._dispatcher = dispatcher
+        self._metrics = metrics
+        self._receiver = Receiver(pool, max_frame_bytes, self.abort)
+        self._max_pipelined = max_pipelined
+        self._on_open = on_open
+        self._on_close = on_close
+        self._replies: deque[Reply] = deque()
+        self._out: list[Buffer] = []
+        self._corked = False
+        self._write_paused = False
+        self._read_paused = False
+        self._closing = False
+        self._error: str | None = None
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES, low=_WRITE_LOW_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        self.last_active = self._loop.time()
+        if not self._on_open(self):
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio calls it so
+        self._closing = True
+        for reply in self._replies:
+            if reply.cancel is not None:
+                reply.cancel()
+        self._replies.clear()
+        self._receiver.release()
+        self._on_close(self, self._error)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio calls it so
+        return self._receiver.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._metrics.bytes_in += nbytes
+        self.last_active = self._loop.time()
+        self._receiver.received(nbytes)
+        self._process()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if not self._corked:
+            self._process()
+
+    # What the rest of the node calls.
+
+    def flush_replies(self) -> None:
+        """Send the answers that are ready, in request order, and go on with requests that waited for them."""
+        replies = self._replies
+        out = self._out
+        while replies and replies[0].buffers is not None:
+            out.extend(replies.popleft().buffers)  # type: ignore[arg-type]  # the line above looked
+        if not self._corked:
+            self._process()
+
+    def fail(self, error: BaseException) -> None:
+        """Close because of what this peer sent."""
+        if not self._closing:
+            self._error = f"{type(error).__name__}: {error}"
+            self._closing = True
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once, without sending what is queued."""
+        self._closing = True
+        self.transport.abort()
+
+    # Inside.
+
+    def _process(self) -> None:
+        """Handle every frame that is there and may start now, then send what is ready."""
+        self._corked = True
+        try:
+            self._start_frames()
+        except ProtocolError as error:
+            self._metrics.protocol_errors += 1
+            self._send()
+            self.fail(error)
+        finally:
+            self._corked = False
+        self._send()
+        self._receiver.keep_rest()
+        self._pause_or_resume_reading()
+
+    def _start_frames(self) -> None:
+        receiver, dispatch = self._receiver, self._dispatcher.dispatch
+        while not self._closing and not self._write_paused and receiver.has_frame():
+            if self._replies and not self._may_pipeline(receiver.peek_api_key()):
+                return
+            answer = dispatch(self, receiver.take_frame())
+            if answer is None:
+                continue
+            if isinstance(answer, Reply):
+                if answer.buffers is None or self._replies:
+                    self._replies.append(answer)
+                    continue
+                answer = answer.buffers
+            if self._replies:
+                done = Reply(self, pipelined=True)
+                done.buffers = answer
+                self._replies.append(done)
+            else:
+                self._out.extend(answer)
+
+    def _may_pipeline(self, api_key: int) -> bool:
+        return api_key == PRODUCE and self._replies[-1].pipelined and len(self._replies) < self._max_pipelined
+
+    def _send(self) -> None:
+        out = self._out
+        if out and not self.transport.is_closing():
+            self._metrics.bytes_out += sum(map(len, out))
+            if len(out) == 1:
+                self.transport.write(out[0])
+            else:
+                self.transport.writelines(out)
+        self._out = []
+
+    def _pause_or_resume_reading(self) -> None:
+        """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""
+        if self._closing:
+            return
+        stuck = self._write_paused or len(self._replies) >= self._max_pipelined or self._waiting()
+        if stuck and not self._read_paused:
+            self._read_paused = True
+            self.transport.pause_reading()
+        elif not stuck and self._read_paused:
+            self._read_paused = False
+            self.transport.resume_reading()
+
+    def _waiting(self) -> bool:
+        return bool(self._replies) and self._receiver.has_frame()

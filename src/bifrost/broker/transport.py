@@ -1,0 +1,73 @@
+"""How a node is reached. Passed in, so that a simulator can be the network."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Listening(Protocol):
+    """An open door."""
+
+    host: str
+    port: int
+    """The port that is really open, when any was asked for."""
+
+    async def start(self) -> None:
+        """Accept connections from now on."""
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """Opens doors."""
+
+    async def listen(
+        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
+    ) -> Listening:
+        """Take an address, without accepting yet; raises OSError when it is not to be had."""
+        ...
+
+    def host_name(self) -> str:
+        """What others may call this machine, where a listener names no host."""
+        ...
+
+
+class TcpTransport:
+    """The network of this machine."""
+
+    __slots__ = ()
+
+    async def listen(
+        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
+    ) -> Listening:
+        loop = asyncio.get_running_loop()
+        # Every interface means both families, which would take two ports where one is to be chosen.
+        anywhere = None if port else "0.0.0.0"
+        server = await loop.create_server(
+            protocol, host or anywhere, port, backlog=backlog, reuse_address=True, start_serving=False
+        )
+        return _TcpListening(server, host, server.sockets[0].getsockname()[1])
+
+    def host_name(self) -> str:
+        name = socket.gethostname()
+        try:
+            socket.getaddrinfo(name, None)
+        except OSError:
+            return "localhost"
+        return name
+
+
+class _TcpListening:
+    def __init__(self, server: asyncio.Server, host: str, port: int) -> None:
+        self._server = server
+        self.host = host
+        self.port = port
+
+    async def start(self) -> None:
+        await self._server.start_serving()
+
+    def close(self) -> None:
+        self._server.close()

@@ -1,0 +1,27 @@
+"""Counters of one node: plain integers that the loop thread adds to, read by whoever exposes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What happened since the node started."""
+
+    requests: Counter[int] = field(default_factory=Counter)
+    """Requests by api key."""
+    connections_opened: int = 0
+    connections_closed: int = 0
+    connections_refused: int = 0
+    """Closed at once because `max.connections` was reached."""
+    connections_expired: int = 0
+    """Closed after `connections.max.idle.ms` without a byte."""
+    protocol_errors: int = 0
+    """Connections closed because of bytes that make no sense."""
+    unexpected_errors: int = 0
+    """Requests that met a bug; zero in a healthy node."""
+    storage_errors: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0

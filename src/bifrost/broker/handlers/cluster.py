@@ -1,0 +1,68 @@
+"""ApiVersions and DescribeCluster: who is here, and what is spoken."""
+
+from __future__ import annotations
+
+import re
+
+from bifrost.broker.context import RequestContext
+from bifrost.broker.registry import APIS, api
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.messages.cluster import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_BROKERS = 1
+_CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+"""Everything that can be done to a cluster (AclOperation 5 and 7 to 12), since there is no access control yet."""
+
+
+@api(
+    ApiKey.API_VERSIONS,
+    versions=range(5),
+    on_error=lambda _request, code, _detail: ApiVersionsResponse(error_code=code, api_keys=[]),
+)
+def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """v3 names the client's software (KIP-511); v4 allows features that start at 0."""
+    if ctx.version >= 3:
+        for text in (request.client_software_name, request.client_software_version):
+            if not _SOFTWARE.fullmatch(text):
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"client software {text!r}")
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=entry.announced_min, max_version=entry.versions.stop - 1)
+            for key, entry in sorted(APIS.items())
+        ],
+    )
+
+
+@api(
+    ApiKey.DESCRIBE_CLUSTER,
+    versions=range(3),
+    on_error=lambda request, code, detail: DescribeClusterResponse(
+        error_code=code, error_message=detail, endpoint_type=request.endpoint_type
+    ),
+)
+def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """v1 may ask for controllers (KIP-919), whom only their own listener names; v2 for fenced brokers (KIP-1073)."""
+    if request.endpoint_type != _BROKERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if request.endpoint_type == 2 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        raise ApiError(code, "this is a broker's listener")
+    metadata = ctx.broker.metadata
+    response = DescribeClusterResponse(
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in metadata.brokers(ctx.connection.listener)
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = _CLUSTER_OPERATIONS
+    return response

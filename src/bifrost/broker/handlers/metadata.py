@@ -1,0 +1,175 @@
+"""Metadata and DescribeTopicPartitions: which topics there are and who leads their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from uuid import UUID
+
+from bifrost.broker.context import RequestContext
+from bifrost.broker.registry import api
+from bifrost.controller.core.names import check_topic_name
+from bifrost.controller.core.state import Topic
+from bifrost.controller.core.topics import NewTopic
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.messages.cluster import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from bifrost.protocol.metadata import encode_response, encode_topic
+from bifrost.protocol.schema import ZERO_UUID
+
+TOPIC_IDS_SINCE = 12
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Everything that can be done to a topic (AclOperation 3 to 8, 10, 11), since there is no access control yet."""
+PARTITIONS_PER_PAGE_MAX = 2000
+
+
+@api(ApiKey.METADATA, versions=range(14))
+def metadata(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[bytes]:
+    """v0 takes an empty list for all topics, later ones null; v4 may forbid creation; v12 asks by id (KIP-516)."""
+    if request.topics is None or (ctx.version == 0 and not request.topics):
+        return _answer(ctx, request, None)
+    missing = _to_create(ctx, request)
+    if missing:
+        return _create_and_answer(ctx, request, missing)
+    return _answer(ctx, request, {})
+
+
+def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
+    if not (request.allow_auto_topic_creation and ctx.broker.settings.auto_create_topics_enable):
+        return []
+    topics = ctx.broker.controller.image.topics
+    named = dict.fromkeys(topic.name for topic in request.topics or () if topic.name is not None)
+    return [name for name in named if name not in topics]
+
+
+async def _create_and_answer(ctx: RequestContext, request: MetadataRequest, missing: list[str]) -> bytes:
+    """Kafka answers that there is no such topic and lets the client ask again; here the topic is there at once."""
+    created = await ctx.broker.controller.create_topics([NewTopic(name) for name in missing])
+    refused = {topic.name: _as_lookup_error(topic.error) for topic in created if topic.error is not ErrorCode.NONE}
+    return _answer(ctx, request, refused)
+
+
+def _as_lookup_error(code: ErrorCode) -> ErrorCode:
+    """Somebody else may have been faster, and a client that looks a topic up knows nothing of its replication."""
+    if code is ErrorCode.INVALID_REPLICATION_FACTOR:
+        return ErrorCode.INVALID_REPLICATION_FACTOR
+    return code if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answer(ctx: RequestContext, request: MetadataRequest, refused: dict[str, ErrorCode] | None) -> bytes:
+    """The whole answer; `refused` is None when every topic was asked for."""
+    cache, image = ctx.broker.metadata, ctx.broker.controller.image
+    if refused is None:
+        topics = [_encode(ctx, request, topic) for topic in image.topics.values()]
+    else:
+        topics = [_look_up(ctx, request, wanted, refused) for wanted in _distinct(request.topics or ())]
+    return encode_response(
+        ctx.version,
+        brokers=cache.brokers(ctx.connection.listener),
+        cluster_id=cache.cluster_id,
+        controller_id=cache.controller_id,
+        topics=topics,
+    )
+
+
+def _distinct(topics: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
+
+
+def _look_up(
+    ctx: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic, refused: dict[str, ErrorCode]
+) -> bytes:
+    image = ctx.broker.controller.image
+    by_id = ctx.version >= TOPIC_IDS_SINCE and wanted.name is None
+    topic = image.topics_by_id.get(wanted.topic_id.bytes) if by_id else image.topics.get(wanted.name or "")
+    if topic is not None:
+        return _encode(ctx, request, topic)
+    if by_id:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+        return encode_topic(ctx.version, error_code=code, name=None, topic_id=wanted.topic_id)
+    name = wanted.name or ""
+    code = refused.get(name) or _name_error(name)
+    return encode_topic(ctx.version, error_code=code, name=name, topic_id=ZERO_UUID)
+
+
+def _name_error(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _encode(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> bytes:
+    cache = ctx.broker.metadata
+    if not request.include_topic_authorized_operations:
+        return cache.encoded_topic(topic, ctx.version)
+    return encode_topic(
+        ctx.version,
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=UUID(bytes=topic.topic_id),
+        is_internal=topic.is_internal,
+        partitions=cache.partitions(topic),
+        authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1))
+def describe_topic_partitions(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """KIP-966: topics in the order of their names, in pages; the cursor says where the next one starts."""
+    topics = ctx.broker.controller.image.topics
+    names = sorted({topic.name for topic in request.topics} or topics)
+    first = request.cursor
+    if first is not None:
+        names = [name for name in names if name >= first.topic_name]
+    left = max(1, min(request.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
+    response = DescribeTopicPartitionsResponse(topics=[])
+    for name in names:
+        if left <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = topics.get(name)
+        if topic is None:
+            response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=_name_error(name)))
+            continue
+        start = max(first.partition_index, 0) if first is not None and first.topic_name == name else 0
+        described = _describe(ctx, topic, start, start + left)
+        response.topics.append(described)
+        left -= len(described.partitions)
+        if start + len(described.partitions) < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=start + len(described.partitions))
+            break
+    return response
+
+
+def _describe(ctx: RequestContext, topic: Topic, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=UUID(bytes=topic.topic_id),
+        is_internal=topic.is_internal,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=partition.error_code,
+                partition_index=partition.partition_index,
+                leader_id=partition.leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replica_nodes),
+                isr_nodes=list(partition.isr_nodes),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=list(partition.offline_replicas),
+            )
+            for partition in ctx.broker.metadata.partitions(topic)[start:end]
+        ],
+    )

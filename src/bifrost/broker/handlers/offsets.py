@@ -1,0 +1,155 @@
+"""ListOffsets and OffsetForLeaderEpoch: questions about where things are in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from bifrost.broker.context import RequestContext
+from bifrost.broker.registry import api
+from bifrost.errors import ApiError, ErrorCode, StorageError
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.messages.log_offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from bifrost.replication.partition import Partition
+from bifrost.types import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+READ_COMMITTED = 1
+
+
+@api(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+def list_offsets(
+    ctx: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    """v2 isolation level; v4 leader epoch (KIP-320); v7 largest timestamp (KIP-734); nothing is ever tiered."""
+    by_time = any(
+        partition.timestamp >= 0 or partition.timestamp == MAX_TIMESTAMP
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    if by_time:
+        return _list_offsets_by_time(ctx, request)
+    return _respond(ctx, request, {})
+
+
+async def _list_offsets_by_time(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """A look-up by time reads batches from disk and looks inside one: not on the loop."""
+    found: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+                found[topic.name, wanted.partition_index] = await _find_by_time(ctx, request, topic.name, wanted)
+    return _respond(ctx, request, found)
+
+
+def _respond(
+    ctx: RequestContext, request: ListOffsetsRequest, found: dict[tuple[str, int], ListOffsetsPartitionResponse]
+) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    found.get((topic.name, wanted.partition_index)) or _list_one(ctx, request, topic.name, wanted)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(ctx: RequestContext, name: str, wanted: ListOffsetsPartition) -> Partition:
+    partition = ctx.broker.replicas.get(TopicPartition(name, wanted.partition_index))
+    partition.check_epoch(wanted.current_leader_epoch)
+    return partition
+
+
+def _end(partition: Partition, isolation_level: int) -> int:
+    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def _list_one(
+    ctx: RequestContext, request: ListOffsetsRequest, name: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    try:
+        partition = _partition(ctx, name, wanted)
+        if wanted.timestamp == LATEST:
+            offset = _end(partition, request.isolation_level)
+        elif wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            offset = partition.log.log_start_offset
+        elif wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return ListOffsetsPartitionResponse(partition_index=index)  # nothing is ever tiered
+        else:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wanted.timestamp}")
+        epoch = partition.epoch_at(offset)
+        return ListOffsetsPartitionResponse(partition_index=index, offset=offset, leader_epoch=epoch)
+    except ApiError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+
+
+async def _find_by_time(
+    ctx: RequestContext, request: ListOffsetsRequest, name: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    try:
+        partition = _partition(ctx, name, wanted)
+        log, end = partition.log, _end(partition, request.isolation_level)
+        run = ctx.broker.loop.run_in_executor
+        if wanted.timestamp == MAX_TIMESTAMP:
+            place = await run(None, log.max_timestamp, end)
+        else:
+            place = await run(None, log.find_timestamp, wanted.timestamp, end)
+        if place is None or place.offset >= end:
+            return ListOffsetsPartitionResponse(partition_index=index)
+        return ListOffsetsPartitionResponse(
+            partition_index=index,
+            timestamp=place.timestamp_ms,
+            offset=place.offset,
+            leader_epoch=partition.epoch_at(place.offset),
+        )
+    except ApiError as error:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+    except StorageError as error:
+        ctx.broker.on_storage_error(error)
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
+def offset_for_leader_epoch(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """v3 names the asking replica; v4 is flexible. Where an epoch ended (KIP-101, KIP-320)."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(ctx, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(ctx: RequestContext, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = ctx.broker.replicas.get(TopicPartition(name, wanted.partition))
+        partition.check_epoch(wanted.current_leader_epoch)
+        epoch, end = partition.epoch_end(wanted.leader_epoch)
+        return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end)
+    except ApiError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)

@@ -1,0 +1,130 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: what clients ask the controller to change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from bifrost.broker.context import RequestContext
+from bifrost.broker.registry import api
+from bifrost.controller.core.partitions import MorePartitions
+from bifrost.controller.core.topics import CreatedTopic, NewTopic, TopicRef
+from bifrost.errors import ErrorCode
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from bifrost.settings import describe_topic
+
+
+def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=name, error_code=code, error_message=detail) for name in names]
+    )
+
+
+@api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
+async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v7 the topic id (KIP-516)."""
+    created = await ctx.broker.controller.create_topics(
+        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+    )
+    return CreateTopicsResponse(topics=[_result(ctx, topic, request.validate_only) for topic in created])
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        [(config.name, config.value) for config in topic.configs],
+    )
+
+
+def _result(ctx: RequestContext, topic: CreatedTopic, validate_only: bool) -> CreatableTopicResult:
+    if topic.error is not ErrorCode.NONE:
+        return CreatableTopicResult(name=topic.name, error_code=topic.error, error_message=topic.message)
+    result = CreatableTopicResult(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs=[
+            CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
+            for entry in describe_topic(ctx.broker.settings, topic.configs)
+        ],
+    )
+    if not validate_only:
+        result.topic_id = UUID(bytes=topic.topic_id)
+    return result
+
+
+def _none_deleted(request: DeleteTopicsRequest, code: ErrorCode, detail: str) -> DeleteTopicsResponse:
+    refs = [(topic.name, topic.topic_id) for topic in request.topics]
+    named = [DeletableTopicResult(name=name, error_code=code, error_message=detail) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=named
+        + [
+            DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=detail)
+            for name, topic_id in refs
+        ]
+    )
+
+
+@api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted)
+async def delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """v5 says why in words; v6 takes topic ids (KIP-516)."""
+    refs = [TopicRef(name) for name in request.topic_names]
+    refs += [TopicRef(topic.name, topic.topic_id.bytes) for topic in request.topics]
+    deleted = await ctx.broker.controller.delete_topics(refs)
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=topic.name,
+                topic_id=UUID(bytes=topic.topic_id),
+                error_code=topic.error,
+                error_message=topic.message,
+            )
+            for topic in deleted
+        ]
+    )
+
+
+def _none_grown(request: CreatePartitionsRequest, code: ErrorCode, detail: str) -> CreatePartitionsResponse:
+    names = Counter(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name=name, error_code=code, error_message=detail) for name in names]
+    )
+
+
+@api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown)
+async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """KIP-195. v2 is flexible; v3 may be throttled (KIP-599)."""
+    results = await ctx.broker.controller.create_partitions(
+        [
+            MorePartitions(
+                topic.name,
+                topic.count,
+                None if topic.assignments is None else [assignment.broker_ids for assignment in topic.assignments],
+            )
+            for topic in request.topics
+        ],
+        validate_only=request.validate_only,
+    )
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=topic.error, error_message=topic.message)
+            for topic in results
+        ]
+    )

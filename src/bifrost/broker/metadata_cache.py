@@ -1,0 +1,92 @@
+"""The metadata image as clients ask for it: answers that are encoded once per change, not once per question.
+
+After a failure every client asks for everything at once. A topic's bytes are kept, per version of the API, until the
+topic or a broker changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.state import Topic
+from bifrost.errors import ErrorCode
+from bifrost.protocol.metadata import BrokerMetadata, PartitionMetadata, encode_topic
+from bifrost.types import NodeId
+
+_State = tuple[int, int]
+"""When the topic and when any broker last changed: offsets of the metadata log."""
+
+
+class MetadataCache:
+    """Reads the image; never changes it, never keeps a reference into it."""
+
+    def __init__(self, image: MetadataImage, node_id: NodeId) -> None:
+        self._image = image
+        self._node_id = node_id
+        self._encoded: dict[tuple[bytes, int], tuple[_State, bytes]] = {}
+
+    @property
+    def cluster_id(self) -> str:
+        assert self._image.cluster_id is not None, "no client is served before the cluster has its id"
+        return self._image.cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        """A live broker: clients send it what only a controller may decide."""
+        return self._node_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name behind an id, if there is such a topic."""
+        topic = self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def brokers(self, listener: str) -> list[BrokerMetadata]:
+        """Every live broker that clients of this listener can reach, where they can reach it."""
+        found = []
+        for broker_id in self._image.live_brokers():
+            broker = self._image.brokers[broker_id]
+            endpoint = broker.endpoint(listener)
+            if endpoint is not None:
+                found.append(BrokerMetadata(broker_id, endpoint.host, endpoint.port, broker.rack))
+        return found
+
+    def encoded_topic(self, topic: Topic, version: int) -> bytes:
+        """The topic's part of a Metadata answer, without authorized operations."""
+        key = (topic.topic_id, version)
+        state = (topic.changed_at, self._image.brokers_changed_at)
+        kept = self._encoded.get(key)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        encoded = encode_topic(
+            version,
+            error_code=ErrorCode.NONE,
+            name=topic.name,
+            topic_id=UUID(bytes=topic.topic_id),
+            is_internal=topic.is_internal,
+            partitions=self.partitions(topic),
+        )
+        self._encoded[key] = (state, encoded)
+        return encoded
+
+    def partitions(self, topic: Topic) -> Sequence[PartitionMetadata]:
+        """The topic's partitions as clients see them."""
+        live = set(self._image.live_brokers())
+        return [
+            PartitionMetadata(
+                ErrorCode.NONE if partition.has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                index,
+                partition.leader,
+                partition.leader_epoch,
+                partition.replicas,
+                partition.isr,
+                [replica for replica in partition.replicas if replica not in live],
+            )
+            for index, partition in enumerate(topic.partitions)
+        ]
+
+    def forget(self, topic_id: bytes) -> None:
+        """The topic was deleted."""
+        for key in [key for key in self._encoded if key[0] == topic_id]:
+            del self._encoded[key]

@@ -1,0 +1,227 @@
+"""One node, put together, and the order in which its parts start and stop.
+
+Start: metadata, then logs, then the registration that renews this node's leader epochs, then partitions, then doors.
+Stop is the reverse. A node that cannot start says why in a sentence (`StartError`). A node that meets a bug of its own
+stops before it writes anything else.
+
+`real_node` is the only place that builds a real clock, disk and network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import bifrost.broker.handlers  # noqa: F401  # registers the APIs
+from bifrost.broker.context import Broker
+from bifrost.broker.metadata_cache import MetadataCache
+from bifrost.broker.producer_ids import ProducerIds
+from bifrost.broker.publisher import Publisher, log_config, topic_config
+from bifrost.broker.server import Server
+from bifrost.broker.transport import TcpTransport, Transport
+from bifrost.broker.waiters import Waiters
+from bifrost.clock import Clock, SystemClock
+from bifrost.controller.core.brokers import Registration
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.driver import Controller
+from bifrost.errors import ApiError, StorageError
+from bifrost.log.checkpoints import encode_uuid
+from bifrost.log.config import FlushPolicy, LogConfig
+from bifrost.log.disk import Disk, RealDisk
+from bifrost.log.log_directory import new_directory_id
+from bifrost.log.manager import METADATA_TOPIC, LogManager
+from bifrost.log.memory_disk import MemoryDisk
+from bifrost.log.partition_log import PartitionLog
+from bifrost.metrics import Metrics
+from bifrost.raft.solo import SoloMetadataLog
+from bifrost.replication.manager import ReplicaManager
+from bifrost.settings import Settings
+from bifrost.types import NodeId, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+_RECOVERY_POINTS_S = 60.0
+
+
+class StartError(Exception):
+    """The node cannot start; the text tells the operator what is wrong."""
+
+
+class Node:
+    """A broker and its controller in one process."""
+
+    def __init__(
+        self, settings: Settings, *, disk: Disk, clock: Clock, rng: random.Random, transport: Transport
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self._disk = disk
+        self._clock = clock
+        self._rng = rng
+        self._server = Server(settings, transport, self.metrics)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._node_id = NodeId(settings.node_id)
+        self._loop = asyncio.get_running_loop()
+        self._stopping: asyncio.Future[bool] = self._loop.create_future()
+        self._replicas = ReplicaManager()
+        self._logs: LogManager | None = None
+        self._metadata_log: PartitionLog | None = None
+        self._epoch = -1
+        self._bug: BaseException | None = None
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT that clients of the first listener bootstrap from."""
+        return self._server.address
+
+    async def start(self) -> None:
+        """Returns once clients are served."""
+        try:
+            await self._start()
+        except (StorageError, ApiError, OSError) as error:
+            await self._close(clean=False)
+            raise StartError(str(error)) from error
+
+    async def _start(self) -> None:
+        await self._server.bind()
+        controller = await self._open_controller()
+        logs = await self._open_logs(controller.image)
+        node_id = self._node_id
+        self._epoch = await controller.register_broker(
+            Registration(
+                broker_id=node_id,
+                cluster_id=controller.image.cluster_id or "",
+                incarnation=self._rng.randbytes(16),
+                endpoints=self._server.endpoints(),
+                rack=self.settings.broker_rack,
+            )
+        )
+        waiters = Waiters(self._loop)
+        metadata = MetadataCache(controller.image, node_id)
+        publisher = Publisher(node_id, self.settings, logs, self._replicas, waiters, metadata)
+        publisher.publish_all(controller.image)
+        controller.subscribe(publisher.publish)
+        broker = Broker(
+            settings=self.settings,
+            node_id=node_id,
+            clock=self._clock,
+            rng=self._rng,
+            loop=self._loop,
+            logs=logs,
+            controller=controller,
+            replicas=self._replicas,
+            waiters=waiters,
+            metadata=metadata,
+            producer_ids=ProducerIds(controller, node_id, self._epoch),
+            metrics=self.metrics,
+            on_bug=self._on_bug,
+        )
+        self._spawn(self._checkpoint_regularly(logs), "checkpoints")
+        await self._server.serve(broker)
+        _log.info("node started id=%d epoch=%d partitions=%d address=%s", node_id, self._epoch, len(logs), self.address)
+
+    async def _open_controller(self) -> Controller:
+        """The metadata comes first: it knows the cluster's id and the configs of every log."""
+        path = f"{self.settings.metadata_directory}/{METADATA_TOPIC}-0"
+        self._metadata_log = PartitionLog.open(
+            self._disk,
+            path,
+            TopicPartition(METADATA_TOPIC, 0),
+            LogConfig(),
+            clean=False,
+            recovery_point=0,
+            now_ms=self._clock.now_ms(),
+        )
+        controller = Controller(
+            SoloMetadataLog(self._metadata_log, self._clock), self.settings, self._rng, on_failure=self._on_bug
+        )
+        controller.load()
+        self._spawn(controller.run(), "controller")
+        await controller.open_cluster(controller.image.cluster_id or encode_uuid(new_directory_id(self._rng)))
+        return controller
+
+    async def _open_logs(self, image: MetadataImage) -> LogManager:
+        settings, node_id = self.settings, self._node_id
+        self._logs = logs = LogManager(
+            self._disk,
+            settings.log_directories,
+            loop=self._loop,
+            clock=self._clock,
+            rng=self._rng,
+            cluster_id=image.cluster_id or "",
+            node_id=node_id,
+            config_for=lambda name: log_config(topic_config(image, settings, node_id, name), settings),
+            policy=FlushPolicy(settings.flush_policy),
+            on_offline=self._on_directory_offline,
+        )
+        await logs.load()
+        if not logs.directories:
+            raise next(iter(logs.offline.values()))
+        return logs
+
+    def request_stop(self, clean: bool = True) -> None:
+        """Ask the node to stop; `run_until_stopped` returns once it has."""
+        if not self._stopping.done():
+            self._stopping.set_result(clean)
+
+    async def run_until_stopped(self) -> None:
+        """Serve until `request_stop`; raises when a bug ended the node."""
+        clean = await self._stopping
+        await self._close(clean=clean)
+        if self._bug is not None:
+            raise self._bug
+
+    async def _close(self, *, clean: bool) -> None:
+        """Shut the doors, then the books. Unclean: as a crash would leave things."""
+        await self._server.close(clean=clean)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._logs is not None and clean:
+            await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
+            await self._logs.close(broker_epoch=self._epoch)
+        if self._metadata_log is not None:
+            self._metadata_log.close(clean=clean)
+        _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)
+
+    async def _checkpoint_regularly(self, logs: LogManager) -> None:
+        """Save high watermarks often and recovery points now and then, so that the next start has little to do."""
+        interval_s = self.settings.replica_high_watermark_checkpoint_interval_ms / 1000
+        next_recovery_points = self._loop.time()
+        while True:
+            await asyncio.sleep(interval_s)
+            await logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
+            if self._loop.time() >= next_recovery_points:
+                next_recovery_points = self._loop.time() + _RECOVERY_POINTS_S
+                logs.expire_producers()
+                await logs.checkpoint()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._on_task_done)
+        self._tasks.append(task)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._on_bug(task.exception() or AssertionError(task.get_name()))
+
+    def _on_directory_offline(self, path: str, error: StorageError) -> None:
+        """Its partitions are not served any more; without any directory left there is nothing to serve."""
+        for partition in [one for one in self._replicas if one.log.directory.startswith(path + "/")]:
+            self._replicas.mark_offline(partition.tp)
+        if self._logs is not None and not self._logs.directories:
+            self._on_bug(error)
+
+    def _on_bug(self, error: BaseException) -> None:
+        _log.critical("node stops because of %r", error)
+        self._bug = self._bug or error
+        self.request_stop(clean=False)
+
+
+def real_node(settings: Settings) -> Node:
+    """A node on this machine's disk, clock and network."""
+    disk: Disk = MemoryDisk() if settings.flush_policy == "memory" else RealDisk()
+    return Node(settings, disk=disk, clock=SystemClock(), rng=random.Random(), transport=TcpTransport())

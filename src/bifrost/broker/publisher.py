@@ -1,0 +1,164 @@
+"""Turns changes of the metadata into partitions on this node: the only place that knows both.
+
+It runs after every committed change, on the loop, and does in one go what the change means here: logs of deleted topics
+go, logs of new partitions come, leaders learn their epochs, logs their configs.
+
+Must never: fail because of one partition. What a broken disk takes with it is marked offline, the rest goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from bifrost.broker.metadata_cache import MetadataCache
+from bifrost.broker.waiters import Waiters
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.state import Partition as PartitionState
+from bifrost.controller.core.state import Topic
+from bifrost.errors import StorageError
+from bifrost.log.config import LogConfig
+from bifrost.log.manager import LogManager
+from bifrost.log.partition_log import PartitionLog
+from bifrost.replication.manager import ReplicaManager
+from bifrost.replication.partition import Partition
+from bifrost.settings import Settings, TopicConfig, with_dynamic
+from bifrost.types import NodeId, TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Keeps this node's partitions in step with the image."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        settings: Settings,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        waiters: Waiters,
+        metadata: MetadataCache,
+    ) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._logs = logs
+        self._replicas = replicas
+        self._waiters = waiters
+        self._metadata = metadata
+
+    def publish_all(self, image: MetadataImage) -> None:
+        """At start: take in everything there is, and drop logs whose topic was deleted while this node was away."""
+        for topic in image.topics.values():
+            config = self._config(image, topic.name)
+            for index, state in enumerate(topic.partitions):
+                self._place(topic, index, state, config)
+        for tp in [tp for tp in self._logs.partitions if tp not in self._replicas]:
+            _log.info("log of an unknown topic removed tp=%s", tp)
+            self._delete_log(tp)
+
+    def publish(self, image: MetadataImage, delta: Delta) -> None:
+        """Act on what has changed."""
+        for topic in delta.topics_deleted.values():
+            self._metadata.forget(topic.topic_id)
+            for index in range(len(topic.partitions)):
+                self._remove(TopicPartition(topic.name, index))
+        configs: dict[str, TopicConfig] = {}
+        for change in delta.partitions.values():
+            name = change.topic.name
+            if name not in configs:
+                configs[name] = self._config(image, name)
+            self._place(change.topic, change.partition, change.after, configs[name])
+        for resource_type, name in delta.configs:
+            self._reconfigure(image, resource_type, name)
+
+    def _place(self, topic: Topic, index: int, state: PartitionState, config: TopicConfig) -> None:
+        """Host the partition if this node is one of its replicas, and lead it if it is the leader."""
+        tp = TopicPartition(topic.name, index)
+        if self._node_id not in state.replicas:
+            self._remove(tp)
+            return
+        try:
+            partition = self._replicas.find(tp) or self._create(topic, tp, config)
+        except StorageError as error:
+            self._logs.take_offline(error)
+            self._replicas.mark_offline(tp)
+            return
+        if state.leader == self._node_id:
+            replicas = tuple(map(NodeId, state.replicas))
+            isr = frozenset(map(NodeId, state.isr))
+            partition.lead(state.leader_epoch, replicas, isr, self._logs.high_watermarks.get(tp, 0))
+        else:
+            partition.resign()
+
+    def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig) -> Partition:
+        log = self._existing_log(topic, tp)
+        if log is None:
+            log = self._logs.create(tp, UUID(bytes=topic.topic_id), log_config(config, self._settings))
+        partition = Partition(
+            tp, log, min_insync_replicas=config.min_insync_replicas, me=self._node_id, wake=self._waiters.wake
+        )
+        self._replicas.add(partition)
+        return partition
+
+    def _existing_log(self, topic: Topic, tp: TopicPartition) -> PartitionLog | None:
+        """The log that is there, unless it is of an earlier topic of the same name, which then goes."""
+        log = self._logs.get(tp)
+        if log is not None and log.topic_id is not None and log.topic_id.bytes != topic.topic_id:
+            _log.warning("log of an earlier topic removed tp=%s topic_id=%s", tp, log.topic_id)
+            self._logs.delete(tp)
+            return None
+        return log
+
+    def _remove(self, tp: TopicPartition) -> None:
+        if self._replicas.remove(tp) is not None:
+            self._waiters.forget(tp)
+            self._delete_log(tp)
+
+    def _delete_log(self, tp: TopicPartition) -> None:
+        try:
+            self._logs.delete(tp)
+        except StorageError as error:
+            self._logs.take_offline(error)
+
+    def _reconfigure(self, image: MetadataImage, resource_type: int, name: str) -> None:
+        if resource_type == TOPIC_RESOURCE and name in image.topics:
+            changed = [image.topics[name]]
+        elif resource_type == BROKER_RESOURCE and name in (EVERY_BROKER, str(self._node_id)):
+            changed = list(image.topics.values())
+        else:
+            return
+        for topic in changed:
+            config = self._config(image, topic.name)
+            for index in range(len(topic.partitions)):
+                partition = self._replicas.find(TopicPartition(topic.name, index))
+                if partition is not None:
+                    partition.log.config = log_config(config, self._settings)
+                    partition.min_insync_replicas = config.min_insync_replicas
+
+    def _config(self, image: MetadataImage, name: str) -> TopicConfig:
+        return topic_config(image, self._settings, self._node_id, name)
+
+
+def topic_config(image: MetadataImage, settings: Settings, node_id: NodeId, name: str) -> TopicConfig:
+    """The topic's configs on this node; those of a topic that nobody knows are the broker's defaults."""
+    everywhere = image.configs.get((BROKER_RESOURCE, EVERY_BROKER), {})
+    here = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
+    return TopicConfig.of(with_dynamic(settings, everywhere, here)).override(image.topic_configs(name))
+
+
+def log_config(config: TopicConfig, settings: Settings) -> LogConfig:
+    """What of a topic's configs concerns its files."""
+    return LogConfig(
+        segment_bytes=config.effective_segment_bytes,
+        segment_ms=config.segment_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        max_message_bytes=config.max_message_bytes,
+        message_timestamp_type=config.message_timestamp_type,
+        message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        producer_id_expiration_ms=settings.producer_id_expiration_ms,
+        compacted="compact" in config.cleanup_policy,
+    )

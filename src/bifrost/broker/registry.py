@@ -1,0 +1,190 @@
+"""The one table of APIs: what is dispatched is what ApiVersions announces. Part of hot path 2/9.
+
+A handler is registered where it is written, with the versions that it answers. Most handlers see one message class,
+whatever version travelled; Produce and Fetch are raw: they read the frame in place and write their own answer.
+
+This is the only file that may catch everything: here a bug becomes UNKNOWN_SERVER_ERROR, a line in the log and a
+counter, and never a crash of somebody else's request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bifrost.broker.connection import Buffers, Connection, Reply
+from bifrost.broker.context import Broker, RequestContext
+from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.codec import reader, writer
+from bifrost.protocol.frame import (
+    RequestHeader,
+    has_flexible_response_header,
+    read_request_header,
+    response_prefix,
+)
+from bifrost.protocol.messages import request_class, response_class
+from bifrost.protocol.schema import Message
+
+log = logging.getLogger(__name__)
+
+RawHandler = Callable[[Broker, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
+Handler = Callable[[RequestContext, Any], Message | bytes | Awaitable[Message | bytes]]
+ErrorAnswer = Callable[[Any, ErrorCode, str], Message]
+
+
+@dataclass(slots=True, frozen=True)
+class Api:
+    """One row: who answers which versions of which API."""
+
+    key: ApiKey
+    versions: range
+    announced_min: int
+    start: RawHandler
+    handler: Callable[..., Any]
+
+
+APIS: dict[int, Api] = {}
+
+
+def _register(entry: Api) -> None:
+    assert entry.key not in APIS, f"{entry.key.name} registered twice"
+    APIS[entry.key] = entry
+
+
+def raw_api(key: ApiKey, versions: range, announced_min: int | None = None) -> Callable[[RawHandler], RawHandler]:
+    """Register a handler that reads the frame itself."""
+
+    def register(handler: RawHandler) -> RawHandler:
+        low = versions.start if announced_min is None else announced_min
+        _register(Api(key, versions, low, handler, handler))
+        return handler
+
+    return register
+
+
+def api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None) -> Callable[[Handler], Handler]:
+    """Register a handler of messages.
+
+    `on_error` shapes the answer to a request that failed as a whole; by default it is an otherwise empty response
+    with `error_code`.
+    """
+
+    def register(handler: Handler) -> Handler:
+        answer = on_error or _default_error(key)
+
+        def start(broker: Broker, connection: Connection, header: RequestHeader, body: memoryview, at: int) -> Any:
+            context = RequestContext(broker, connection, header.api_version, header.client_id)
+            return _start(handler, answer, context, header, body, at)
+
+        _register(Api(key, versions, versions.start, start, handler))
+        return handler
+
+    return register
+
+
+def _default_error(key: ApiKey) -> ErrorAnswer:
+    def answer(_request: Any, code: ErrorCode, _detail: str) -> Message:
+        return response_class(key)(error_code=code)
+
+    return answer
+
+
+def _start(
+    handler: Handler, on_error: ErrorAnswer, ctx: RequestContext, header: RequestHeader, body: memoryview, at: int
+) -> Buffers | Reply:
+    request, _ = reader(request_class(header.api_key), header.api_version)(body, at)
+    try:
+        answer = handler(ctx, request)
+    except Exception as error:
+        answer = _failed(on_error, ctx, request, error)
+    if not inspect.isawaitable(answer):
+        return _encode(header, answer)
+    reply = Reply(ctx.connection)
+    task = asyncio.ensure_future(_finish(answer, reply, on_error, ctx, header, request))
+    reply.cancel = task.cancel  # the reply also keeps the task alive
+    return reply
+
+
+async def _finish(
+    pending: Awaitable[Message | bytes],
+    reply: Reply,
+    on_error: ErrorAnswer,
+    ctx: RequestContext,
+    header: RequestHeader,
+    request: Message,
+) -> None:
+    try:
+        answer = await pending
+        buffers = _encode(header, answer)
+    except Exception as error:
+        try:
+            buffers = _encode(header, _failed(on_error, ctx, request, error))
+        except Exception as fatal:
+            reply.fail(fatal)
+            return
+    reply.send(buffers)
+
+
+def _encode(header: RequestHeader, answer: Message | bytes) -> Buffers:
+    body = answer if isinstance(answer, bytes) else writer(type(answer), header.api_version)(answer)
+    flexible = has_flexible_response_header(header.api_key, header.api_version)
+    return (response_prefix(header.correlation_id, flexible, len(body)), body)
+
+
+def _failed(on_error: ErrorAnswer, ctx: RequestContext, request: Any, error: Exception) -> Message:
+    """Turn a failure into an answer, or raise it on when no answer is right."""
+    if isinstance(error, ApiError):
+        return on_error(request, error.code, error.detail)
+    if isinstance(error, StorageError):
+        ctx.broker.on_storage_error(error)
+        return on_error(request, ErrorCode.KAFKA_STORAGE_ERROR, "the disk failed")
+    if isinstance(error, ProtocolError):
+        raise error
+    unexpected(ctx.broker, type(request).__name__, error)
+    return on_error(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+
+
+def unexpected(broker: Broker, what: str, error: Exception) -> None:
+    """A bug: say so, count it, and stop the node when it broke a promise of ours."""
+    broker.metrics.unexpected_errors += 1
+    log.error("unexpected error request=%s", what, exc_info=error)
+    if isinstance(error, AssertionError):
+        broker.on_bug(error)
+
+
+class ApiDispatcher:
+    """Finds the handler of each frame. See broker.connection for what it may return."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._requests = broker.metrics.requests
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
+        header, at = read_request_header(frame)
+        entry = APIS.get(header.api_key)
+        if entry is None or header.api_version not in entry.versions:
+            if header.api_key == ApiKey.API_VERSIONS:
+                return self._unknown_api_versions(header)
+            raise ProtocolError(f"no version {header.api_version} of api {header.api_key}")
+        self._requests[header.api_key] += 1
+        try:
+            return entry.start(self._broker, connection, header, frame, at)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            unexpected(self._broker, entry.key.name, error)
+            raise ProtocolError(f"{entry.key.name} failed") from error
+
+    def _unknown_api_versions(self, header: RequestHeader) -> Buffers:
+        """KIP-511: answered in the oldest format, with the versions of ApiVersions itself, so that clients can retry."""
+        from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
+
+        versions = APIS[ApiKey.API_VERSIONS].versions
+        row = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=versions.start, max_version=versions.stop - 1)
+        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row])
+        return _encode(header._replace(api_version=0), answer)

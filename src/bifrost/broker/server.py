@@ -1,0 +1,131 @@
+"""The doors of a node: its listeners, the connections that came through them, and their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from bifrost.broker.connection import Connection
+from bifrost.broker.context import Broker
+from bifrost.broker.receive import BufferPool
+from bifrost.broker.registry import ApiDispatcher
+from bifrost.broker.transport import Listening, Transport
+from bifrost.controller.core.records import Endpoint
+from bifrost.metrics import Metrics
+from bifrost.settings import Listener, Settings
+
+_log = logging.getLogger(__name__)
+
+_IDLE_CHECKS = 10
+"""An idle connection is closed at most a tenth of its allowed time late."""
+_DRAIN_S = 1.0
+
+
+class Server:
+    """Accepts connections on every listener and closes them again."""
+
+    def __init__(self, settings: Settings, transport: Transport, metrics: Metrics) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._metrics = metrics
+        self._pool = BufferPool(settings.queued_max_request_bytes)
+        self._doors: list[tuple[Listener, Listening]] = []
+        self._connections: dict[Connection, None] = {}
+        self._dispatcher: ApiDispatcher | None = None
+        self._idle_check: asyncio.TimerHandle | None = None
+        self._all_closed = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """What a client of the first listener should bootstrap from."""
+        first = self.endpoints()[0]
+        host = f"[{first.host}]" if ":" in first.host else first.host
+        return f"{host}:{first.port}"
+
+    async def bind(self) -> None:
+        """Take every address, so that ports are known; nobody is let in yet."""
+        for listener in self._settings.broker_listeners:
+            door = await self._transport.listen(
+                listener.host,
+                listener.port,
+                lambda name=listener.name: self._accept(name),  # type: ignore[misc]
+                backlog=self._settings.socket_listen_backlog_size,
+            )
+            self._doors.append((listener, door))
+
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients are told: advertised where something is, else what is open."""
+        advertised = {listener.name: listener for listener in self._settings.advertised}
+        found = []
+        for listener, door in self._doors:
+            told = advertised.get(listener.name, listener)
+            host = told.host if told.host not in ("", "0.0.0.0", "::") else self._transport.host_name()
+            found.append(Endpoint(listener.name, host, told.port or door.port, listener.protocol))
+        return tuple(found)
+
+    async def serve(self, broker: Broker) -> None:
+        """Let clients in."""
+        self._dispatcher = ApiDispatcher(broker)
+        for _, door in self._doors:
+            await door.start()
+        self._schedule_idle_check()
+
+    async def close(self, *, clean: bool) -> None:
+        """Close the doors and every connection; in good order, what is already answered still leaves."""
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+        for _, door in self._doors:
+            door.close()
+        for connection in list(self._connections):
+            connection.transport.close() if clean else connection.abort()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _accept(self, listener: str) -> Connection:
+        assert self._dispatcher is not None, "a door was opened before there was somebody to answer it"
+        return Connection(
+            self._dispatcher,
+            self._pool,
+            self._metrics,
+            listener=listener,
+            max_frame_bytes=self._settings.socket_request_max_bytes,
+            max_pipelined=self._settings.connection_max_inflight_requests,
+            on_open=self._on_open,
+            on_close=self._on_close,
+        )
+
+    def _on_open(self, connection: Connection) -> bool:
+        if len(self._connections) >= self._settings.max_connections:
+            self._metrics.connections_refused += 1
+            return False
+        self._metrics.connections_opened += 1
+        self._connections[connection] = None
+        self._all_closed.clear()
+        return True
+
+    def _on_close(self, connection: Connection, error: str | None) -> None:
+        if self._connections.pop(connection, connection) is None:
+            self._metrics.connections_closed += 1
+        if not self._connections:
+            self._all_closed.set()
+        if error is not None:
+            _log.warning("connection closed peer=%s listener=%s reason=%r", connection.peer, connection.listener, error)
+
+    def _schedule_idle_check(self) -> None:
+        if self._settings.connections_max_idle_ms < 0:
+            return
+        loop = asyncio.get_running_loop()
+        self._idle_check = loop.call_later(
+            self._settings.connections_max_idle_ms / 1000 / _IDLE_CHECKS, self._close_idle
+        )
+
+    def _close_idle(self) -> None:
+        oldest = asyncio.get_running_loop().time() - self._settings.connections_max_idle_ms / 1000
+        for connection in [one for one in self._connections if one.last_active < oldest]:
+            self._metrics.connections_expired += 1
+            connection.abort()
+        self._schedule_idle_check()

@@ -1,0 +1,72 @@
+"""A node in a thread of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from bifrost.broker.node import Node, real_node
+from bifrost.settings import Settings, parse_settings
+
+START_TIMEOUT_S = 30
+
+
+class EmbeddedNode:
+    """Runs a production node on a loop of its own."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._node: Node | None = None
+        self.address = ""
+
+    def start(self) -> None:
+        host, port = (self.address or "127.0.0.1:0").rsplit(":", 1)
+        listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
+        settings, _ = parse_settings({**listeners, **self._settings})
+        ready: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, args=(settings, ready), name="bifrost-node", daemon=True)
+        self._thread.start()
+        self.address = ready.result(START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._end(clean=True)
+
+    def kill(self) -> None:
+        self._end(clean=False)
+
+    def _end(self, *, clean: bool) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        assert self._loop is not None
+        assert self._node is not None
+        self._loop.call_soon_threadsafe(self._node.request_stop, clean)
+        thread.join()
+
+    def _run(self, settings: Settings, ready: Future[str]) -> None:
+        async def main() -> None:
+            self._loop = asyncio.get_running_loop()
+            self._node = node = real_node(settings)
+            await node.start()
+            ready.set_result(node.address)
+            await node.run_until_stopped()
+
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(main())
+        except BaseException as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+
+
+def _loop_factory() -> type[asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.Loop

@@ -1,0 +1,96 @@
+"""Runs one node in the foreground until a signal ends it. Shared by `bifrost server` and `bifrost up`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+import typer
+
+from bifrost.settings import Settings, parse_settings
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, str]:
+    """`--set name=value` options as a mapping."""
+    named: dict[str, str] = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"--set takes name=value, not {assignment!r}")
+        named[name.strip()] = value.strip()
+    return named
+
+
+def load(properties: Mapping[str, str]) -> Settings:
+    """Typed settings, with the parser's notes on stderr; a wrong one ends the command with a sentence."""
+    try:
+        settings, notes = parse_settings(properties)
+    except ValueError as error:
+        for problem in str(error).splitlines():
+            typer.secho(f"error: {problem}", fg="red", err=True)
+        raise typer.Exit(2) from error
+    for note in notes:
+        typer.secho(f"note: {note}", dim=True, err=True)
+    return settings
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """One line per event on stderr."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def raise_open_files_limit() -> None:
+    """A broker holds a file for every partition and a socket for every client."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Run a node until SIGINT or SIGTERM; returns after a clean stop."""
+    if sys.flags.optimize:
+        typer.secho(
+            "error: Bifrost relies on assertions to protect your data; run Python without -O", fg="red", err=True
+        )
+        raise typer.Exit(2)
+    from bifrost.broker.node import StartError
+
+    raise_open_files_limit()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(settings, on_ready))
+    except StartError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        raise typer.Exit(1) from error
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    from bifrost.broker.node import real_node
+
+    node = real_node(settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, node.request_stop)
+    await node.start()
+    on_ready(node.address)
+    await node.run_until_stopped()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where there is one, the standard loop elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

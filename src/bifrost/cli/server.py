@@ -1,0 +1,39 @@
+"""`bifrost server`: one production node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bifrost.cli.serve import load, parse_assignments, serve, set_up_logging
+
+
+def server(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="A server.properties file with Kafka's names.", dir_okay=False)
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that overrides the file; may be repeated."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log at debug level.")] = False,
+) -> None:
+    """Run one node in the foreground.
+
+    Prints `ready bootstrap=HOST:PORT` once it serves; SIGINT and SIGTERM stop it cleanly.
+    `bifrost settings` lists every setting with its default.
+    """
+    from bifrost.settings import parse_properties
+
+    properties: dict[str, str] = {}
+    if config is not None:
+        try:
+            properties.update(parse_properties(config.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            typer.secho(f"error: cannot read {config}: {error}", fg="red", err=True)
+            raise typer.Exit(2) from error
+    properties.update(parse_assignments(assignments or []))
+    set_up_logging(verbose=verbose)
+    serve(load(properties), lambda address: print(f"ready bootstrap={address}", flush=True))

@@ -1,0 +1,60 @@
+# Everything a newcomer needs. `make help` lists the targets.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+SEEDS ?= 200
+FIRST ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test unit compat check format bench sim docs clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Bifrost needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11.")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo 'This Python cannot make virtual environments: install the package python3-venv.'; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(READY) ## make the virtual environment in .venv
+
+demo: $(READY) ## a fleet of trucks through an embedded broker, with the numbers that prove nothing is missing
+	@$(BIN)/python -m examples.fleet.demo
+
+test: $(READY) ## every test: unit, property, simulator, real clients, Apache Kafka as oracle
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+unit: $(READY) ## the fast tests only: no sockets, no other software
+	$(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/property tests/test_tidy.py tests/test_hot_path.py
+
+compat: $(READY) ## real clients and Apache Kafka as oracle only
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/compat
+
+sim: $(READY) ## the simulator: make sim SEEDS=1000 [FIRST=seed]
+	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST)
+
+check: $(READY) ## format, lint, types, import contracts, generated docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:randomly tests/test_tidy.py
+	$(BIN)/python -m bifrost.cli.docs --check
+
+format: $(READY) ## rewrite the sources in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(READY) ## regenerate docs/apis.md and docs/settings.md
+	$(BIN)/python -m bifrost.cli.docs
+
+bench: $(READY) ## side by side with Apache Kafka; needs java and mvn
+	$(BIN)/python -m bench.run $(ARGS)
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

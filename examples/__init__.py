@@ -1,0 +1,1 @@
+"""Small programs a newcomer runs first."""

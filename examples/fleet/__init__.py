@@ -1,0 +1,1 @@
+"""A fleet of trucks reports where it is."""

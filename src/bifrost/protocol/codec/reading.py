@@ -239,10 +239,10 @@ def _unusual_bytes(buffer: bytes, position: int, name: str, nullable: bool) -> t
 
 
 def _unusual_string(buffer: bytes, position: int, name: str, nullable: bool) -> tuple[str | None, int]:
-    encoded, position = _unusual_bytes(buffer, position, name, nullable)
-    if encoded is not None and len(encoded) > STRING_BYTES_MAX:
-        raise ValueError(f"{name} has {len(encoded)} bytes")
-    return (None if encoded is None else encoded.decode()), position
+    length, position = _unusual_length(buffer, position, name, nullable)
+    if length > STRING_BYTES_MAX:
+        raise ValueError(f"{name} has length {length}")
+    return (None, position) if length < 0 else (buffer[position : position + length].decode(), position + length)
 
 
 def _null(length: int, name: str, nullable: bool) -> None:

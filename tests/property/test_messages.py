@@ -38,7 +38,7 @@ def test_bytes_are_those_of_kio_and_read_back_equal(cls: type[Message], version:
 
 
 @every_class
-@settings(UNHURRIED, max_examples=10)
+@settings(UNHURRIED, max_examples=6)
 @given(data=st.data())
 def test_tags_that_nobody_declared_are_skipped(cls: type[Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(cls.versions))
@@ -51,7 +51,7 @@ def test_tags_that_nobody_declared_are_skipped(cls: type[Message], data: st.Data
 
 
 @every_class
-@settings(UNHURRIED, max_examples=10)
+@settings(UNHURRIED, max_examples=6)
 @given(data=st.data())
 def test_a_message_cut_short_is_refused(cls: type[Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(cls.versions))
@@ -62,7 +62,7 @@ def test_a_message_cut_short_is_refused(cls: type[Message], data: st.DataObject)
 
 
 @every_class
-@settings(UNHURRIED, max_examples=12)
+@settings(UNHURRIED, max_examples=8)
 @given(data=st.data())
 def test_bytes_that_lie_raise_nothing_but_protocol_error(cls: type[Message], data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(cls.versions))

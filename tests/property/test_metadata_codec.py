@@ -55,7 +55,7 @@ def encode(message: MetadataResponse, version: int) -> bytes:
 
 
 @every_version
-@settings(UNHURRIED, max_examples=15)
+@settings(UNHURRIED, max_examples=8)
 @given(data=st.data())
 def test_responses_are_those_of_kio(version: int, data: st.DataObject) -> None:
     message = data.draw(messages(MetadataResponse, version))

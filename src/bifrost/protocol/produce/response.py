@@ -214,7 +214,7 @@ def _decode_result(buffer: Buffer, position: int, version: int) -> tuple[Partiti
             if flexible:
                 position = skip_tags(buffer, position)
             record_errors.append((index, message))
-        result.record_errors = record_errors
+        result.record_errors = tuple(record_errors)
         result.error_message, position = text(buffer, position)
     if flexible:
         fields, position = read_tags(buffer, position)

@@ -181,7 +181,7 @@ class ApiDispatcher:
             raise ProtocolError(f"{entry.key.name} failed") from error
 
     def _unknown_api_versions(self, header: RequestHeader) -> Buffers:
-        """KIP-511: answered in the oldest format, with the versions of ApiVersions itself, so that clients can retry."""
+        """KIP-511: answered in the oldest format, with the versions of ApiVersions itself, for a retry."""
         from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
 
         versions = APIS[ApiKey.API_VERSIONS].versions

@@ -1,0 +1,127 @@
+"""One blocking connection to a peer: topics are made and removed through it, and the first write is tried on it.
+
+Everything retries until a deadline, because a broker that is just starting refuses, closes or does not know its topics
+yet; what is measured is when it finally succeeds.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+
+from bench import wire
+
+RETRY_SECONDS = 0.002
+ANSWER_SECONDS_MAX = 60.0
+
+TOPIC_ALREADY_EXISTS = 36
+
+
+class PeerError(RuntimeError):
+    """The peer did not do in time what every question depends on."""
+
+
+class Admin:
+    """Builds its connection at first use and again whenever it broke."""
+
+    def __init__(self, port: int, gave_up: Callable[[], str | None] = lambda: None) -> None:
+        self._port = port
+        self._gave_up = gave_up  # tells why waiting is pointless, e.g. that the process has died
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def create_topic(self, topic: str, partitions: int, configs: dict[str, str], *, deadline: float) -> None:
+        """Returns once every partition can be read: a topic that is merely created may not have its leaders yet."""
+        request = wire.create_topic(topic, partitions, configs)
+        self._until(lambda: _create_error(self._ask(request)) in (0, TOPIC_ALREADY_EXISTS), deadline, f"create {topic}")
+        for first in range(0, partitions, 100):
+            group = [(partition, 0) for partition in range(first, min(first + 100, partitions))]
+            probe = wire.fetch(topic, group, partition_max_bytes=1, max_wait_ms=0)
+            self._until(lambda probe=probe: not any(_fetch_errors(self._ask(probe))), deadline, f"leaders of {topic}")  # type: ignore[misc]
+
+    def delete_topic(self, topic: str, *, deadline: float) -> None:
+        request = wire.delete_topic(topic)
+        self._until(lambda: _delete_error(self._ask(request)) == 0, deadline, f"delete {topic}")
+
+    def write(self, topic: str, batches: list[tuple[int, bytes]], *, deadline: float) -> None:
+        """Produces with acks=1 until every batch was acknowledged."""
+        request = wire.produce(topic, batches, acks=1)
+        expected = len(wire.produce_answer(topic, [partition for partition, _ in batches])) - wire.LENGTH_BYTES
+        first = wire.produce_error_position(topic) - wire.LENGTH_BYTES
+        positions = [first + index * wire.PRODUCED_PARTITION_BYTES for index in range(len(batches))]
+
+        def written() -> bool:
+            answer = self._ask(request)
+            return len(answer) == expected and not any(_int16(answer, position) for position in positions)
+
+        self._until(written, deadline, f"write to {topic}")
+
+    def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        while True:
+            try:
+                if done():
+                    return
+            except (OSError, struct.error):
+                self.close()
+            if (reason := self._gave_up()) is not None:
+                raise PeerError(f"{what}: {reason}")
+            if time.monotonic() > deadline:
+                raise PeerError(f"{what}: not done in time")
+            time.sleep(RETRY_SECONDS)
+
+    def _ask(self, request: bytes) -> bytes:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=ANSWER_SECONDS_MAX)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(request)
+        (length,) = struct.unpack(">i", self._read(4))
+        return self._read(length)
+
+    def _read(self, count: int) -> bytes:
+        assert self._socket is not None
+        out = bytearray()
+        while len(out) < count:
+            chunk = self._socket.recv(count - len(out))
+            if not chunk:
+                raise ConnectionError("closed by the peer")
+            out += chunk
+        return bytes(out)
+
+
+def _create_error(answer: bytes) -> int:
+    # correlation id, tags, throttle time, array, name, topic id
+    length, position = wire.read_varint(answer, 4 + 1 + 4 + 1)
+    return _int16(answer, position + length - 1 + 16)
+
+
+def _delete_error(answer: bytes) -> int:
+    length, position = wire.read_varint(answer, 4 + 1 + 4 + 1)
+    return _int16(answer, position + length - 1)
+
+
+def _fetch_errors(answer: bytes) -> list[int]:
+    """The error of the request and of each partition, for an answer whose partitions hold no records."""
+    top = _int16(answer, 4 + 1 + 4)
+    topics, position = wire.read_varint(answer, 4 + 1 + 4 + 2 + 4)
+    if top or topics < 2:
+        return [top or -1]
+    length, position = wire.read_varint(answer, position)
+    partitions, position = wire.read_varint(answer, position + length - 1)
+    errors = []
+    for _ in range(partitions - 1):
+        errors.append(_int16(answer, position + 4))
+        if errors[-1]:
+            break  # an error may come with tagged fields; the first one is enough to try again
+        length, position = wire.read_varint(answer, position + 6 + 24 + 1 + 4)
+        position += max(0, length - 1) + 1
+    return errors
+
+
+def _int16(answer: bytes, position: int) -> int:
+    return int(struct.unpack_from(">h", answer, position)[0])

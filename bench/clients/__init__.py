@@ -1,0 +1,1 @@
+"""What the client processes do, one file for each way of using a broker."""

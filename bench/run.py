@@ -1,0 +1,192 @@
+"""Asks every question of both peers in turn and tells what came out: `python -m bench.run` (`make bench`).
+
+The first of `--peers` is the reference, the second the subject. Both run at the same time and are measured one after
+the other, sample by sample (A B A B), so that whatever the machine does meanwhile falls on both. Any two kinds may
+meet: `kafka,kafka` shows the noise, `null` the ceiling of the raw client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from bench import machine, report, results
+from bench.admin import PeerError
+from bench.clients.job import Result
+from bench.kafka_jars import KafkaUnavailableError
+from bench.peers import KINDS, Bifrost, Contender, Stable
+from bench.process import ClientError
+from bench.question import FULL, QUICK, Effort, Question
+from bench.questions import QUESTIONS
+from bench.questions.warmup import warm_up
+from bench.results import Answered
+
+REPORT_COLUMNS = 160  # where the table goes to a file and no terminal says how wide it may be
+RESULTS = pathlib.Path(__file__).parent / "results"
+
+
+class Run:
+    """One pass over the questions."""
+
+    def __init__(self, stable: Stable, kinds: list[str], effort: Effort, progress: Progress) -> None:
+        self._stable = stable
+        self._kinds = kinds
+        self._effort = effort
+        self._progress = progress
+        self._warmed: set[int] = set()
+        self._deadline = time.monotonic() + effort.minutes_max * 60
+
+    def ask_all(self, questions: list[Question]) -> list[Answered]:
+        task = self._progress.add_task("", total=sum(self._steps(question) for question in questions))
+        answers, steps = [], 0
+        for question in questions:
+            answers.append(self._ask_in_time(question, task))
+            steps += self._steps(question)
+            self._progress.update(task, completed=steps)  # also past what failed halfway
+        return answers
+
+    def _steps(self, question: Question) -> int:
+        warm, counted = self._rounds(question)
+        return (warm + counted) * len(self._kinds)
+
+    def _rounds(self, question: Question) -> tuple[int, int]:
+        """(thrown away, counted)."""
+        if question.fresh or question.samples is not None:
+            return 0, question.samples or self._effort.samples
+        return self._effort.warm_samples, self._effort.samples
+
+    def _ask_in_time(self, question: Question, task: TaskID) -> Answered:
+        if time.monotonic() > self._deadline:
+            return Answered(question, [], f"not asked: the run may take {self._effort.minutes_max:g} minutes")
+        started = time.monotonic()
+        try:
+            answered = self._ask(question, task)
+        except (ClientError, PeerError, KafkaUnavailableError) as error:
+            answered = Answered(question, [], str(error))
+        answered.seconds = time.monotonic() - started
+        return answered
+
+    def _ask(self, question: Question, task: TaskID) -> Answered:
+        if question.fresh:
+            self._stable.stop_shared()
+            self._warmed.clear()
+        title = question.title_for(self._effort)
+        self._progress.update(task, description=f"{title}: preparing")
+        warm, counted = self._rounds(question)
+        samples: list[list[Result]] = [[] for _ in self._kinds]
+        with contextlib.ExitStack() as stack:
+            contenders = [self._contender(side, question) for side in range(len(self._kinds))]
+            samplers = [stack.enter_context(question.open(contender, self._effort)) for contender in contenders]
+            for number in range(warm + counted):
+                for side, sample in enumerate(samplers):
+                    self._progress.update(task, description=f"{title}: {self._kinds[side]}")
+                    result = sample() | {"load_average": os.getloadavg()[0]}
+                    self._progress.advance(task)
+                    if number >= warm:
+                        samples[side].append(result)
+        return Answered(question, samples)
+
+    def _contender(self, side: int, question: Question) -> Contender:
+        kind, durability = self._kinds[side], question.pairing.durability(side)
+        if question.fresh:
+            return self._stable.fresh(kind, durability)
+        contender = self._stable.shared(side, kind, durability)
+        if id(contender.peer) not in self._warmed:
+            warm_up(contender, self._effort)
+            self._warmed.add(id(contender.peer))
+        return contender
+
+
+def choose(kinds: list[str], effort: Effort, only: list[str]) -> list[Question]:
+    """The questions that were named (by name or its beginning) and that these peers can answer."""
+    unknown = [name for name in only if not any(question.name.startswith(name) for question in QUESTIONS)]
+    if unknown:
+        raise SystemExit(
+            f"no question is called {', '.join(unknown)}; there are: {', '.join(q.name for q in QUESTIONS)}"
+        )
+    chosen = []
+    for question in QUESTIONS:
+        wanted = any(question.name.startswith(name) for name in only) if only else question.in_quick or effort is FULL
+        if wanted and ("null" not in kinds or question.null_can):
+            chosen.append(question)
+    return chosen
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer, shorter, smaller: under 3 minutes, for a first look"
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a question, or how names begin")
+    parser.add_argument("--peers", default="kafka,bifrost", help="REFERENCE[,SUBJECT] of: " + ", ".join(KINDS))
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for Bifrost")
+    parser.add_argument("--data", help="a folder on the disk to measure; default: the system's temporary folder")
+    parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="where JSON and picture go")
+    parser.add_argument("--list", action="store_true", help="list the questions and leave")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    kinds = options.peers.split(",")
+    effort = QUICK if options.quick else FULL
+    console = Console() if sys.stdout.isatty() else Console(width=REPORT_COLUMNS)
+    if options.list:
+        for question in QUESTIONS:
+            console.print(
+                f"{question.name:34} {question.title_for(effort)} ({question.pairing.words})", highlight=False
+            )
+        return 0
+    if len(kinds) > 2 or any(kind not in KINDS for kind in kinds):
+        raise SystemExit(f"--peers takes one or two of {', '.join(KINDS)}")
+    questions = choose(kinds, effort, options.only)
+    Bifrost.extra_settings = options.set
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    machine.raise_open_files()
+    started = datetime.datetime.now(datetime.UTC)
+    facts = machine.facts()
+    with tempfile.TemporaryDirectory(prefix="bifrost-bench-", dir=options.data) as root, _progress(console) as progress:
+        warm = progress.add_task("touching memory", total=None)
+        machine.warm_memory(effort.memory_seconds)
+        progress.remove_task(warm)
+        with contextlib.closing(Stable(pathlib.Path(root))) as stable:
+            answers = Run(stable, kinds, effort, progress).ask_all(questions)
+    names = kinds if len(set(kinds)) == len(kinds) else [kinds[0], f"{kinds[1]} again"]
+    report.show(console, answers, names, effort)
+    settings = {"started": started.isoformat(timespec="seconds"), "peers": names, "machine": facts, "set": options.set}
+    stamp = started.strftime("%Y%m%dT%H%M%SZ")
+    saved = results.save(options.results, stamp, settings, answers, effort)
+    console.print(f"written: {saved}")
+    if len(kinds) > 1:
+        from bench import plot
+
+        subtitle = f"{started:%Y-%m-%d}, {facts['cores']} cores {facts['cpu']}, {effort.name} run"
+        plot.draw(options.results / "latest.png", answers, names, effort, subtitle)
+        console.print(f"written: {options.results / 'latest.png'}")
+    return 1 if any(answered.failure for answered in answers) else 0
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    """As Ctrl-C does: unwinds the stack, and with it every process that was started."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

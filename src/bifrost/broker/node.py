@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
@@ -87,6 +88,9 @@ class Node:
 
     async def _start(self) -> None:
         await self._server.bind()
+        # From here on the settings tell what clients are told, which with port 0 was not known before.
+        told = tuple(f"{one.listener}://{one.host}:{one.port}" for one in self._server.endpoints())
+        self.settings = replace(self.settings, advertised_listeners=told)
         controller = await self._open_controller()
         logs = await self._open_logs(controller.image)
         node_id = self._node_id

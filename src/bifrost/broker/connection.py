@@ -10,17 +10,20 @@ Must never: buffer without bound. A peer that does not read its answers is not r
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from bifrost.broker.receive import BufferPool, Receiver
+from bifrost.broker.slice_sender import SliceSender
 from bifrost.errors import ProtocolError
+from bifrost.log.partition_log import LogSlice
 from bifrost.metrics import Metrics
 from bifrost.protocol.wire import Buffer
 
-Buffers = Sequence[Buffer]
-"""One answer, whole, in pieces that need not be joined."""
+Buffers = Sequence[Buffer | LogSlice]
+"""One answer, whole, in pieces that need not be joined; some of them may still be in a file."""
 
 PRODUCE = 0
 _WRITE_HIGH_BYTES = 1024 * 1024
@@ -83,12 +86,14 @@ class Connection(asyncio.BufferedProtocol):
         self._on_open = on_open
         self._on_close = on_close
         self._replies: deque[Reply] = deque()
-        self._out: list[Buffer] = []
+        self._out: list[Buffer | LogSlice] = []
+        self._sender: SliceSender | None = None
         self._corked = False
         self._write_paused = False
         self._read_paused = False
         self._closing = False
         self._error: str | None = None
+        self._may_send_slices = True
 
     # What the loop calls.
 
@@ -109,6 +114,8 @@ class Connection(asyncio.BufferedProtocol):
                 reply.cancel()
         self._replies.clear()
         self._receiver.release()
+        if self._sender is not None:
+            self._sender.close()
         self._on_close(self, self._error)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio calls it so
@@ -130,6 +137,14 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         if not self._corked:
             self._process()
+
+    def can_send_slices(self) -> bool:
+        """Whether an answer may contain slices of files: a plain socket, and a kernel with sendfile(2)."""
+        if self._sender is None and self._may_send_slices:
+            self._may_send_slices = False
+            if hasattr(os, "sendfile") and self.transport.get_extra_info("socket") is not None:
+                self._sender = SliceSender(self._loop, self.transport, self.resume_writing)
+        return self._sender is not None
 
     # What the rest of the node calls.
 
@@ -196,13 +211,25 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         out = self._out
-        if out and not self.transport.is_closing():
-            self._metrics.bytes_out += sum(map(len, out))
-            if len(out) == 1:
-                self.transport.write(out[0])
-            else:
-                self.transport.writelines(out)
+        if not out or self.transport.is_closing():
+            return
         self._out = []
+        self._metrics.bytes_out += sum(piece.size if isinstance(piece, LogSlice) else len(piece) for piece in out)
+        if self._sender is not None and (self._sender.is_busy or any(isinstance(piece, LogSlice) for piece in out)):
+            self._send_slices(self._sender, out)
+        elif len(out) == 1:
+            self.transport.write(cast("Buffer", out[0]))
+        else:
+            self.transport.writelines(cast("list[Buffer]", out))
+
+    def _send_slices(self, sender: SliceSender, out: list[Buffer | LogSlice]) -> None:
+        """Around the transport if it is idle, else through it, in memory: order comes first."""
+        if sender.is_busy or self.transport.get_write_buffer_size() == 0:
+            sender.send(out)
+            self._write_paused = sender.is_busy
+            return
+        for piece in out:
+            self.transport.write(piece.file.read_at(piece.size, piece.position) if isinstance(piece, LogSlice) else piece)
 
     def _pause_or_resume_reading(self) -> None:
         """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""

@@ -10,12 +10,13 @@ Must never: send what is above the high watermark, or read so much in one go tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from typing import cast
 
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import Broker
 from bifrost.broker.fetch_sessions import FetchPlan, TopicKey
 from bifrost.broker.registry import raw_api
+from bifrost.broker.slice_sender import is_sendable
 from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.log.partition_log import LogSlice
 from bifrost.protocol.apis import ApiKey
@@ -174,20 +175,21 @@ class Fetch:
 
     def _answer(self, attempt: Attempt, reply: Reply | None = None) -> Buffers | Reply:
         """The answer, or a reply that will have it once a thread has read what the page cache lacks."""
-        data: list[Buffer | None] = []
-        for piece in attempt.slices:
-            if piece is None:
-                data.append(b"")
-            else:
-                data.append(piece.file.read_cached(piece.size, piece.position))
+        data = [b"" if piece is None else self._read(piece) for piece in attempt.slices]
         if None not in data:
-            return self._encode(attempt, data)  # type: ignore[arg-type]  # the line above looked
+            return self._encode(attempt, cast("list[Buffer | LogSlice]", data))
         reply = reply or Reply(self.connection)
         task = asyncio.ensure_future(self._read_cold(attempt, data, reply))
         reply.cancel = task.cancel
         return reply
 
-    async def _read_cold(self, attempt: Attempt, data: list[Buffer | None], reply: Reply) -> None:
+    def _read(self, piece: LogSlice) -> Buffer | LogSlice | None:
+        """The slice's bytes, or the slice itself when it can be sent from its file; None if it is not in memory."""
+        if self.connection.can_send_slices() and is_sendable(piece):
+            return piece
+        return piece.file.read_cached(piece.size, piece.position)
+
+    async def _read_cold(self, attempt: Attempt, data: list[Buffer | LogSlice | None], reply: Reply) -> None:
         for index, piece in enumerate(attempt.slices):
             if data[index] is None and piece is not None:
                 try:
@@ -199,9 +201,9 @@ class Fetch:
                     topic, result = attempt.results[index]
                     attempt.results[index] = (topic, PartitionFetchResult(result.index, ErrorCode.KAFKA_STORAGE_ERROR))
                     data[index] = b""
-        reply.send(self._encode(attempt, data))  # type: ignore[arg-type]  # everything is read now
+        reply.send(self._encode(attempt, cast("list[Buffer | LogSlice]", data)))
 
-    def _encode(self, attempt: Attempt, data: Sequence[Buffer]) -> Buffers:
+    def _encode(self, attempt: Attempt, data: list[Buffer | LogSlice]) -> Buffers:
         topics: list[TopicFetchResult] = []
         partitions: list[PartitionFetchResult] = []
         last: TopicKey | None = None
@@ -218,7 +220,7 @@ class Fetch:
                 topics.append(TopicFetchResult(name, topic_id, partitions))
             partitions.append(result)
         response = FetchResponse(topics, session_id=plan.session_id)
-        return encode_response(self.header.api_version, self.header.correlation_id, response)
+        return cast("Buffers", encode_response(self.header.api_version, self.header.correlation_id, response))
 
 
 @raw_api(ApiKey.FETCH, versions=range(4, 19))
@@ -229,5 +231,6 @@ def fetch(broker: Broker, connection: Connection, header: RequestHeader, body: m
     try:
         plan = broker.sessions.plan(request, by_id=version >= TOPIC_IDS_SINCE, now=broker.loop.time())
     except ApiError as error:
-        return encode_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+        refused = FetchResponse([], error_code=error.code)
+        return cast("Buffers", encode_response(version, header.correlation_id, refused))
     return Fetch(broker, connection, header, request, plan).start()

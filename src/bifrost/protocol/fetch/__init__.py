@@ -27,7 +27,6 @@ from bifrost.protocol.fetch.response import (
     TopicFetchResult,
     decode_response,
     encode_response,
-    encode_response_parts,
 )
 
 __all__ = [
@@ -49,5 +48,4 @@ __all__ = [
     "decode_response",
     "encode_request",
     "encode_response",
-    "encode_response_parts",
 ]

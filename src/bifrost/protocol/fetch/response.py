@@ -120,23 +120,17 @@ class FetchResponse(msgspec.Struct, gc=False):
     node_endpoints: Sequence[NodeEndpoint] = ()
 
 
-def encode_response(version: int, correlation_id: int, response: FetchResponse) -> list[Buffer]:
-    """A whole frame as buffers to be written one after the other; every `records` must be a buffer."""
+def encode_response(version: int, correlation_id: int, response: FetchResponse) -> list[Records]:
+    """A whole frame in pieces, to be sent one after the other; record data is among them as it was given."""
     parts, record_sets = _encode(version, correlation_id, response)
     if not record_sets:
         return [parts[0]]
-    buffers: list[Buffer] = []
+    pieces: list[Records] = []
     for part, records in zip(parts, record_sets):
-        assert isinstance(records, _BUFFERS), "record data that is not in memory goes out between the parts"
-        buffers += (part, records)
+        pieces += (part, records)
     if parts[-1]:
-        buffers.append(parts[-1])
-    return buffers
-
-
-def encode_response_parts(version: int, correlation_id: int, response: FetchResponse) -> list[bytes]:
-    """A whole frame without its record data: what goes before, between and after the non-empty record sets."""
-    return _encode(version, correlation_id, response)[0]
+        pieces.append(parts[-1])
+    return pieces
 
 
 def _encode(version: int, correlation_id: int, response: FetchResponse) -> tuple[list[bytes], list[Records]]:

@@ -1,0 +1,60 @@
+"""Names on disk, as Kafka has them: what a file or directory is can be told from its name alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from bifrost.types import TopicPartition
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TXN_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+
+DELETED: Final = ".deleted"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+
+DELETED_DIRECTORY: Final = "-delete"
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+METADATA_FILE: Final = "partition.metadata"
+
+_DIGITS: Final = 20
+_NAME_BYTES_MAX: Final = 255
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    """The file of one segment, for example `/data/orders-0/00000000000000000042.log`."""
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def offset_of(name: str, suffix: str) -> int | None:
+    """The offset in the name of a segment's file, if it is one of that suffix."""
+    digits = name[:_DIGITS]
+    return int(digits) if name[_DIGITS:] == suffix and digits.isdecimal() and digits.isascii() else None
+
+
+def partition_directory(partition: TopicPartition) -> str:
+    """The directory's name. Names are checked where they come from clients; a bad one here is our own bug."""
+    assert _TOPIC.fullmatch(partition.topic), partition
+    assert partition.topic not in (".", ".."), partition
+    assert partition.partition >= 0, partition
+    return str(partition)
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name; None for anything else that lies in a log directory."""
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or match[1] in (".", ".."):
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def deleted_directory(partition: TopicPartition, unique_hex: str) -> str:
+    """What a deleted partition's directory is called until it is gone; cut so that any file system takes it."""
+    rest = f"-{partition.partition}.{unique_hex}{DELETED_DIRECTORY}"
+    return partition.topic[: _NAME_BYTES_MAX - len(rest)] + rest

@@ -1,0 +1,136 @@
+"""What each idempotent producer last wrote to a partition. Kafka: ProducerStateManager, ProducerAppendInfo.
+
+This file decides whether a batch is new, a repetition, out of order or from a fenced producer (KIP-98, KIP-360). It
+remembers the last five batches of every producer id, the most that a client keeps in flight. Pure: no files, no clock.
+
+Fields of transactions are kept, so that a stored log loses none, but nothing here decides about a transaction beyond
+"it is open since this offset".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+
+BATCHES_KEPT: Final = 5
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+_SEQUENCE_MASK: Final = (1 << 31) - 1  # the sequence after 2^31 - 1 is 0
+
+
+class AppendedBatch(NamedTuple):
+    """A batch that is in the log."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer id in one partition."""
+
+    __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch")
+
+    def __init__(
+        self,
+        producer_epoch: int,
+        *,
+        last_timestamp: int = -1,
+        coordinator_epoch: int = -1,
+        current_txn_first_offset: int = NO_OFFSET,
+        batches: Iterable[AppendedBatch] = (),
+    ) -> None:
+        self.producer_epoch = producer_epoch
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batches = list(batches)
+
+
+class ProducerStates:
+    """The producers of a partition, up to the log's end."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """The batch that this one repeats, None if it is new and in order, otherwise `ApiError`. Changes nothing.
+
+        A producer that is not known may start anywhere: its state expired or was deleted with the log's start, and
+        refusing it would stop it for good.
+        """
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None
+        first = header.base_sequence
+        if header.producer_epoch == entry.producer_epoch:
+            batches = entry.batches
+            expected = (batches[-1].last_sequence + 1) & _SEQUENCE_MASK if batches else 0
+            if first != expected:
+                last = (first + header.last_offset_delta) & _SEQUENCE_MASK
+                for batch in batches:
+                    if batch.last_sequence == last and batch.first_sequence == first:
+                        return batch
+                raise _out_of_order(header, f"sequence {first}, expected {expected}")
+        elif header.producer_epoch < entry.producer_epoch:
+            detail = f"producer {header.producer_id} has epoch {header.producer_epoch}, known is {entry.producer_epoch}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, detail)
+        elif first != 0 and entry.producer_epoch != NO_EPOCH:
+            raise _out_of_order(header, f"epoch {header.producer_epoch} starts with sequence {first}")
+        if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_BIT:
+            detail = f"producer {header.producer_id} has a transaction open since {entry.current_txn_first_offset}"
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, detail)
+        return None
+
+    def record(self, header: BatchHeader, base_offset: int) -> None:
+        """The batch is in the log at `base_offset`; also for batches of a leader or of the past, without a check."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
+        elif header.producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches.clear()
+        timestamp = entry.last_timestamp = header.max_timestamp
+        attributes = header.attributes
+        if attributes & CONTROL_BIT:  # a commit or abort marker: it ends the transaction and has no sequence
+            entry.current_txn_first_offset = NO_OFFSET
+            return
+        delta = header.last_offset_delta
+        first = header.base_sequence
+        batches = entry.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        last_sequence = (first + delta) & _SEQUENCE_MASK
+        batches.append(AppendedBatch(first, last_sequence, base_offset + delta, delta, timestamp))
+        if attributes & TRANSACTIONAL_BIT and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers that have been silent for that long. An open transaction keeps its producer."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+
+
+def first_sequence(last_sequence: int, offset_delta: int) -> int:
+    """Where a batch began that ended with `last_sequence`."""
+    return (last_sequence - offset_delta) & _SEQUENCE_MASK
+
+
+def _out_of_order(header: BatchHeader, reason: str) -> ApiError:
+    return ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {header.producer_id}: {reason}")

@@ -1,0 +1,98 @@
+"""Looking up records by time, for ListOffsets. Kafka: UnifiedLog.fetchOffsetByTimestamp.
+
+This file decides which record answers. Headers and the time index find the batch; only then is one batch opened,
+because clients expect the record's own offset and not its batch's. It is the one file of the log that looks inside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.log.scan import DamagedBatchError
+from bifrost.log.segment import Segment
+from bifrost.protocol.batch import BatchHeader, CorruptBatchError
+from bifrost.protocol.records import Record, decode_batch
+
+if TYPE_CHECKING:
+    from bifrost.log.partition_log import PartitionLog
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp and offset, and the epoch of the leader that wrote it (-1 if unknown)."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+def find_timestamp(log: PartitionLog, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
+    """The first record with this timestamp or a later one; None if there is none before `end_offset`.
+
+    Timestamps need not rise with offsets: the first segment whose greatest is high enough holds the answer.
+    """
+    try:
+        for segment in log.segments:
+            if segment.size and segment.greatest_timestamp()[0] >= timestamp_ms:
+                return _find_in_segment(segment, timestamp_ms, log.log_start_offset, end_offset)
+    except DamagedBatchError as damage:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+    return None
+
+
+def max_timestamp(log: PartitionLog, end_offset: int) -> TimestampAndOffset | None:
+    """The first record that carries the greatest timestamp of the log, if it is before `end_offset`."""
+    filled = [segment for segment in log.segments if segment.size]
+    if not filled:
+        return None
+    try:
+        segment = max(filled, key=lambda each: each.greatest_timestamp()[0])
+        greatest, batch_end = segment.greatest_timestamp()
+        if greatest < 0:
+            return None
+        for position, header in segment.scan(segment.position_of(batch_end)):
+            if header.max_timestamp == greatest:
+                records = _records(segment, position, header)
+                found = next((record for record in records if record.timestamp == greatest), None)
+                return _answer(found, header, end_offset)
+    except DamagedBatchError as damage:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+    return None
+
+
+def _find_in_segment(
+    segment: Segment, timestamp_ms: int, start_offset: int, end_offset: int
+) -> TimestampAndOffset | None:
+    start = _search_start(segment, timestamp_ms, start_offset)
+    for position, header in segment.scan(start):
+        if header.max_timestamp >= timestamp_ms:
+            for record in _records(segment, position, header):
+                if record.timestamp >= timestamp_ms and record.offset >= start_offset:
+                    return _answer(record, header, end_offset)
+    return None
+
+
+def _search_start(segment: Segment, timestamp_ms: int, start_offset: int) -> int:
+    """A position before which every timestamp is too low. The index is believed only if its batch agrees with it."""
+    entry_timestamp, entry_offset = segment.lookup_timestamp(timestamp_ms)
+    place = segment.locate(max(entry_offset, start_offset))
+    if place is None or entry_timestamp < 0 or entry_offset < start_offset:
+        return segment.position_of(start_offset)
+    _, header = next(segment.scan(place[0]))
+    if header.last_offset == entry_offset and header.max_timestamp == entry_timestamp:
+        return place[0]
+    segment.distrust_indexes(f"time index says {entry_timestamp} ends at offset {entry_offset}")
+    return segment.position_of(start_offset)
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:
+    try:
+        return decode_batch(segment.file.read_at(header.size_bytes, position))
+    except CorruptBatchError as error:
+        raise DamagedBatchError(segment.file, position, str(error)) from error
+
+
+def _answer(record: Record | None, header: BatchHeader, end_offset: int) -> TimestampAndOffset | None:
+    if record is None or record.offset >= end_offset:
+        return None
+    return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)

@@ -1,0 +1,136 @@
+"""Group commit: the logs of one log directory share their syncs.
+
+This file decides when the disk is asked to sync and what that asks for. Appends only mark their log; a round takes
+all logs marked by then, runs in the loop's executor, and when it is over their durable offsets advance. What is
+appended meanwhile waits for the next round: at most one is under way, so under load rounds grow instead of queueing.
+
+A failed sync is never tried again, because the kernel may have dropped the pages and would call it a success: the
+flusher stops for good, nothing after it is ever acknowledged, and `on_failure` takes the directory offline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bifrost.errors import StorageError
+from bifrost.log.disk import Disk
+from bifrost.log.flush_job import FlushJob
+from bifrost.log.partition_log import PartitionLog
+
+_log = logging.getLogger(__name__)
+
+PARALLEL_MAX: Final = 4
+"""Threads that sync at once. Journalling file systems merge syncs that meet; more than a few only take threads away."""
+
+SYNCFS_FILES_MIN: Final = 16
+"""From so many files on, one sync of the whole file system is faster than one of each (measured on ext4: 64 files 21 ms
+one by one, 12 ms by four threads, 1.6 ms by syncfs)."""
+
+
+class Flusher:
+    """The rounds of one log directory."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        disk: Disk,
+        directory: str,
+        on_failure: Callable[[StorageError], None],
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._directory = directory
+        self._on_failure = on_failure
+        self._dirty: dict[PartitionLog, None] = {}
+        self._round: list[tuple[PartitionLog, FlushJob]] = []
+        self._parts_left = 0
+        self._scheduled = False
+        self._failed = False
+        self._idle: asyncio.Future[None] | None = None
+
+    def mark_dirty(self, log: PartitionLog) -> None:
+        """The log owes something to the disk. The round starts when this turn of the loop is over, so that all that
+        is appended in it takes part."""
+        self._dirty[log] = None
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._start_round)
+
+    def forget(self, log: PartitionLog) -> None:
+        """The log is closed or deleted: nobody waits for it any more."""
+        self._dirty.pop(log, None)
+
+    async def drain(self) -> None:
+        """Waits until nothing is dirty and no round is under way; returns at once after a failure."""
+        while self._scheduled and not self._failed:
+            if self._idle is None:
+                self._idle = self._loop.create_future()
+            await asyncio.shield(self._idle)
+
+    def _start_round(self) -> None:
+        if self._failed or not self._dirty:
+            self._become_idle()
+            return
+        logs, self._dirty = self._dirty, {}
+        self._round = [(log, log.begin_flush()) for log in logs]
+        parts = _parts(self._disk, self._directory, [job for _, job in self._round])
+        self._parts_left = len(parts)
+        for part in parts:
+            self._loop.run_in_executor(None, part).add_done_callback(self._finish_part)
+
+    def _finish_part(self, done: asyncio.Future[None]) -> None:
+        self._parts_left -= 1
+        if done.cancelled():
+            self._failed = True  # the executor was shut down: nobody knows what was synced
+        else:
+            try:
+                done.result()
+            except StorageError as error:
+                self._fail(error)
+        if self._parts_left:
+            return
+        finished, self._round = self._round, []
+        if not self._failed:
+            for log, job in finished:
+                log.finish_flush(job)
+        self._start_round()
+
+    def _fail(self, error: StorageError) -> None:
+        if not self._failed:
+            self._failed = True
+            _log.error("sync failed directory=%s error=%r", self._directory, str(error))
+            self._on_failure(error)
+
+    def _become_idle(self) -> None:
+        self._scheduled = False
+        if self._idle is not None:
+            self._idle.set_result(None)
+            self._idle = None
+
+
+def sync_together(disk: Disk, directory: str, jobs: Sequence[FlushJob]) -> None:
+    """Runs all jobs at once, by a sync of the file system where there is one. Blocks."""
+    for job in jobs:
+        job.prepare()
+    if not disk.sync_filesystem(directory):
+        for job in jobs:
+            job.run()
+
+
+def _parts(disk: Disk, directory: str, jobs: list[FlushJob]) -> list[Callable[[], None]]:
+    """The round's work, cut into what runs side by side."""
+    if sum(len(job.files) for job in jobs) >= SYNCFS_FILES_MIN:
+        return [lambda: sync_together(disk, directory, jobs)]
+    hands = min(PARALLEL_MAX, len(jobs))
+    return [_run_all(jobs[hand::hands]) for hand in range(hands)]
+
+
+def _run_all(jobs: list[FlushJob]) -> Callable[[], None]:
+    def run() -> None:
+        for job in jobs:
+            job.run()
+
+    return run

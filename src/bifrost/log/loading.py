@@ -1,0 +1,205 @@
+"""Opening a partition's files as they are: segments, epochs, producer states.
+
+This file decides where a log ends. It trusts a clean shutdown so far as not to read every byte, but it checks what it
+reads: the walk from the last index entry to the end of the file must go from batch to batch, or `DamagedBatchError`
+tells the caller to recover first. It repairs nothing in the log itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from bifrost.log import producer_snapshots
+from bifrost.log.checkpoints import CorruptCheckpointError
+from bifrost.log.config import LogConfig
+from bifrost.log.disk import File
+from bifrost.log.epochs import LeaderEpochs
+from bifrost.log.index import RELATIVE_OFFSET_MAX, CorruptIndexError, IndexBuilder, OffsetIndex, TimeIndex
+from bifrost.log.leftovers import tidy
+from bifrost.log.names import EPOCHS_FILE, LOG, OFFSET_INDEX, TIME_INDEX, offset_of, segment_path
+from bifrost.log.open_files import OpenFiles
+from bifrost.log.producers import ProducerStates
+from bifrost.log.scan import DamagedBatchError, scan_batches
+from bifrost.log.segment import ActiveSegment, Segment
+
+_log = logging.getLogger(__name__)
+
+
+class LoadedLog(NamedTuple):
+    """The parts of a log; the last segment is the active one."""
+
+    closed: list[Segment]
+    active: ActiveSegment
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    log_start_offset: int
+    log_end_offset: int
+
+
+def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offset: int, now_ms: int) -> LoadedLog:
+    """Everything in the directory; an empty one becomes a log that starts and ends at `log_start_offset`."""
+    sizes = tidy(files.disk, directory)
+    bases = base_offsets(sizes)
+    if bases:
+        active, log_end_offset = open_active(files, directory, bases[-1], sizes, config, now_ms=now_ms)
+        if log_end_offset < log_start_offset:
+            _log.warning("log ends before it starts directory=%s end=%d", directory, log_end_offset)
+            for base_offset in reversed(bases):
+                Segment(files, directory, base_offset, 0, 0).remove(files.disk)
+            bases = []
+    if not bases:
+        interval_bytes = config.index_interval_bytes
+        active = ActiveSegment.create(files, directory, log_start_offset, interval_bytes, now_ms)
+        log_end_offset = log_start_offset
+    closed = closed_segments(files, directory, bases[:-1], sizes, config)
+    log_start_offset = max(log_start_offset, bases[0] if bases else log_start_offset)
+    segments = [*closed, active]
+    epochs = load_epochs(files, directory, segments)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    snapshots = producer_snapshots.offsets(sizes)
+    producer_snapshots.remove_stray(files.disk, directory, snapshots, bases)
+    usable = [offset for offset in snapshots if offset <= log_end_offset]
+    producers = load_producers(files, directory, segments, usable, config, start_offset=log_start_offset, now_ms=now_ms)
+    return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset)
+
+
+def base_offsets(names: Collection[str]) -> list[int]:
+    """Where each segment starts, rising."""
+    found = (offset_of(name, LOG) for name in names)
+    return sorted(base_offset for base_offset in found if base_offset is not None)
+
+
+def closed_segments(
+    files: OpenFiles, directory: str, bases: Iterable[int], sizes: dict[str, int], config: LogConfig
+) -> list[Segment]:
+    return [
+        Segment(files, directory, base_offset, sizes[f"{base_offset:020d}{LOG}"], config.index_interval_bytes)
+        for base_offset in bases
+    ]
+
+
+def open_active(
+    files: OpenFiles, directory: str, base_offset: int, sizes: dict[str, int], config: LogConfig, *, now_ms: int
+) -> tuple[ActiveSegment, int]:
+    """The segment to append to, and the offset that follows its last batch."""
+    file = files.disk.open(segment_path(directory, base_offset, LOG))
+    size = sizes[f"{base_offset:020d}{LOG}"]
+    builder = IndexBuilder(base_offset, config.index_interval_bytes)
+    next_offset = base_offset
+    first_timestamp = -1
+    if size:
+        builder = _stored_indexes(files, directory, base_offset, sizes, config)
+        try:
+            next_offset = _walk_to_end(file, size, builder)
+        except DamagedBatchError:
+            builder = IndexBuilder(base_offset, config.index_interval_bytes)  # the index may be the one that lies
+            next_offset = _walk_to_end(file, size, builder)
+        offset_end = base_offset + RELATIVE_OFFSET_MAX + 1
+        _, first = next(scan_batches(file, 0, size, next_offset=base_offset, offset_end=offset_end))
+        first_timestamp = first.max_timestamp
+    active = ActiveSegment(
+        files,
+        directory,
+        file,
+        size,
+        builder,
+        next_offset=next_offset,
+        first_timestamp=first_timestamp,
+        now_ms=now_ms,
+    )
+    return active, next_offset
+
+
+def _stored_indexes(
+    files: OpenFiles, directory: str, base_offset: int, sizes: dict[str, int], config: LogConfig
+) -> IndexBuilder:
+    """Indexes from their files; empty ones where a file is missing or cannot be right."""
+    name = f"{base_offset:020d}"
+    fresh = IndexBuilder(base_offset, config.index_interval_bytes)
+    if f"{name}{OFFSET_INDEX}" not in sizes or f"{name}{TIME_INDEX}" not in sizes:
+        return fresh
+    limit = config.segment_index_bytes
+    if max(sizes[f"{name}{OFFSET_INDEX}"], sizes[f"{name}{TIME_INDEX}"]) >= limit:
+        return fresh  # preallocated by Kafka, and never trimmed: mostly zeros
+    try:
+        offsets_data = files.disk.read_bytes(segment_path(directory, base_offset, OFFSET_INDEX))
+        offsets = OffsetIndex.decode(base_offset, offsets_data)
+        times = TimeIndex(base_offset, files.disk.read_bytes(segment_path(directory, base_offset, TIME_INDEX)))
+    except CorruptIndexError as error:
+        _log.warning("index refused segment=%s/%s reason=%r", directory, name, str(error))
+        return fresh
+    last_offset, position = offsets.last()
+    timestamp, timestamp_offset = times.last()
+    plausible = 0 <= position < sizes[f"{name}{LOG}"] and last_offset >= base_offset
+    if not plausible or (len(times) and (timestamp < 0 or timestamp_offset < base_offset)):
+        _log.warning("index refused segment=%s/%s reason='last entry is out of range'", directory, name)
+        return fresh
+    return IndexBuilder.resume(offsets, times, config.index_interval_bytes)
+
+
+def _walk_to_end(file: File, size: int, builder: IndexBuilder) -> int:
+    """Adds the batches behind the last index entry; the offset after the last of them."""
+    claimed, start = builder.offsets.last()
+    next_offset = builder.offsets.base_offset
+    offset_end = next_offset + RELATIVE_OFFSET_MAX + 1
+    for position, header in scan_batches(file, start, size, next_offset=next_offset, offset_end=offset_end):
+        if position == start and start > 0 and header.last_offset > claimed:
+            raise DamagedBatchError(file, position, f"index says that offset {claimed} is here")
+        builder.add(position, header.last_offset, header.max_timestamp)
+        next_offset = header.next_offset
+    return next_offset
+
+
+def load_epochs(files: OpenFiles, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:
+    """The stored epochs; read from every batch header when there are none that can be believed."""
+    path = f"{directory}/{EPOCHS_FILE}"
+    if files.disk.exists(path):
+        try:
+            return LeaderEpochs.decode(files.disk.read_bytes(path))
+        except CorruptCheckpointError as error:
+            _log.warning("epochs read from the log instead of path=%s reason=%r", path, str(error))
+    epochs = LeaderEpochs()
+    for segment in segments:
+        try:
+            for _, header in segment.scan():
+                if header.leader_epoch > epochs.latest:
+                    epochs.assign(header.leader_epoch, header.base_offset)
+        except DamagedBatchError as damage:
+            _log.warning("epochs stop at damage %s", damage)
+    return epochs
+
+
+def load_producers(
+    files: OpenFiles,
+    directory: str,
+    segments: Sequence[Segment],
+    snapshots: Collection[int],
+    config: LogConfig,
+    *,
+    start_offset: int,
+    now_ms: int | None,
+) -> ProducerStates:
+    """The newest of the snapshots, less what is expired by `now_ms`, and what the headers behind it add."""
+    newest = producer_snapshots.load_newest(files.disk, directory, snapshots)
+    states = ProducerStates()
+    if newest is not None:
+        start_offset, states = max(start_offset, newest[0]), newest[1]
+        if now_ms is not None:
+            states.expire(now_ms, config.producer_id_expiration_ms)
+    for segment, following in zip(segments, [*segments[1:], None]):
+        if segment.size and (following is None or following.base_offset > start_offset):
+            replay_producers(segment, states, start_offset)
+    return states
+
+
+def replay_producers(segment: Segment, states: ProducerStates, start_offset: int) -> None:
+    """Takes in the segment's batches from `start_offset` on. Damage ends it: nothing behind it can be trusted."""
+    try:
+        for _, header in segment.scan(segment.position_of(start_offset)):
+            if header.producer_id >= 0:
+                states.record(header, header.base_offset)
+    except DamagedBatchError as damage:
+        _log.warning("producer states stop at damage %s", damage)

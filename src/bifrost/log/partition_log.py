@@ -1,0 +1,401 @@
+"""The log of one partition: segments in a row, and what they say about epochs and producers. Hot path 5/9.
+
+This file decides which offset a batch gets, in which segment it lies, what a reader may be given, and up to where the
+log is safe. The high watermark is none of its business.
+
+It runs on the loop's thread. It must never look at a record, and never wait for a sync while it appends: what is owed
+to the disk is collected (`flush_job`) and handed to a flusher.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.log import producer_snapshots, timestamps
+from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
+from bifrost.log.disk import Disk, File
+from bifrost.log.flush_job import FlushJob, FlushState
+from bifrost.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
+from bifrost.log.loading import LoadedLog, load_producers
+from bifrost.log.open_files import OpenFiles
+from bifrost.log.recovery import load_or_recover
+from bifrost.log.replicated import check_replicated, run_length
+from bifrost.log.scan import LENGTH_END, DamagedBatchError
+from bifrost.log.segment import ActiveSegment, Segment
+from bifrost.log.segments import Segments
+from bifrost.log.timestamps import TimestampAndOffset
+from bifrost.protocol.batch import BatchHeader, stamp, stamp_append_time
+from bifrost.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class AppendResult(NamedTuple):
+    """Where a produced batch is."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    """-1 unless the topic's timestamps are the broker's."""
+    duplicate: bool
+    """It was in the log already; nothing was written."""
+
+
+class LogSlice(NamedTuple):
+    """Bytes to send: they start with the batch that holds `start_offset` and may end inside another."""
+
+    file: File
+    position: int
+    size: int
+    start_offset: int
+
+
+class PartitionLog:
+    """One partition on one disk. Everything public is kept true after every call."""
+
+    __slots__ = (
+        "_dirty",
+        "_files",
+        "_safe_at_append",
+        "_segments",
+        "_stored",
+        "config",
+        "directory",
+        "durable_offset",
+        "epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "on_dirty",
+        "on_durable",
+        "owed",
+        "partition",
+        "producers",
+        "recovery_point",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: str,
+        partition: TopicPartition,
+        config: LogConfig,
+        *,
+        loaded: LoadedLog,
+        policy: FlushPolicy,
+    ) -> None:
+        self.partition = partition
+        self.directory = directory
+        self.config = config
+        self.topic_id: UUID | None = None
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.durable_offset = loaded.log_end_offset
+        """Everything below it survives a crash of the kind that the flush policy guards against."""
+        self.recovery_point = loaded.log_end_offset
+        """Everything below it was synced: recovery may start here."""
+        self.on_dirty: Callable[[PartitionLog], None] | None = None
+        """Told once when there is something to sync, and again only after `begin_flush`."""
+        self.on_durable: Callable[[int], None] | None = None
+        """Told the new `durable_offset` when a flush advanced it."""
+        self.owed = FlushState()
+        self._files = files
+        self._segments = Segments(files, directory, loaded.closed, loaded.active)
+        self._safe_at_append = policy is not FlushPolicy.ACK
+        self._dirty = False
+        self._stored = (self.log_end_offset, 0)  # the end and generation that the files beside the log describe
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        partition: TopicPartition,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int,
+        now_ms: int,
+        log_start_offset: int = 0,
+        policy: FlushPolicy = FlushPolicy.ACK,
+        files: OpenFiles | None = None,
+    ) -> PartitionLog:
+        """Opens the log, or makes a new one; recovers it when it was not closed cleanly."""
+        files = files or OpenFiles(disk)
+        new = not disk.exists(directory)
+        disk.makedirs(directory)
+        loaded = load_or_recover(
+            files,
+            directory,
+            config,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+        )
+        log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
+        if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
+            log.owed.owe([], directory, *([posixpath.dirname(directory)] if new else []))
+        return log
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments, the active one last."""
+        return self._segments.all()
+
+    def append(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Stores a produced batch, which `header` describes and `accept_produced` has let in. Stamps it in place.
+
+        `ApiError` refuses it, `StorageError` says that it could not be written; either way the log is as before.
+        """
+        config = self.config
+        size = header.length + LENGTH_END
+        append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        if size > config.segment_bytes:
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, a segment holds {config.segment_bytes}")
+        if not append_time:
+            config.check_timestamps(header, now_ms)
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            duplicate = self.producers.check(header)
+            if duplicate is not None:
+                timestamp = duplicate.timestamp if append_time else NO_TIMESTAMP
+                return AppendResult(duplicate.base_offset, duplicate.last_offset, timestamp, True)
+        if append_time:
+            header = stamp_append_time(batch, 0, header, now_ms)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        active = self._segments.active
+        if active.must_roll(size, last_offset, max_timestamp, now_ms, config):
+            active = self._roll(base_offset, now_ms)
+        if leader_epoch != self.epochs.latest:
+            self.assign_epoch(leader_epoch)
+        stamp(batch, 0, base_offset, leader_epoch)
+        active.append(batch, size, last_offset, max_timestamp, config)
+        end_offset = self.log_end_offset = last_offset + 1
+        if producer_id >= 0:
+            self.producers.record(header, base_offset)
+        if self._safe_at_append:
+            self.durable_offset = end_offset
+        elif not self._dirty:
+            self._mark_dirty()
+        return AppendResult(base_offset, last_offset, max_timestamp if append_time else NO_TIMESTAMP, False)
+
+    def append_replicated(self, batches: memoryview, now_ms: int) -> int:
+        """Stores batches as a leader wrote them, offsets and epochs included; the log's new end.
+
+        All of them are checked before the first is written. A partial batch at the end is left out.
+        """
+        positions, headers = check_replicated(self.partition, batches, self.log_end_offset)
+        stored = 0
+        while stored < len(headers):
+            active = self._room_for(headers[stored], now_ms)
+            start, count = positions[stored], run_length(active, headers[stored:], now_ms, self.config)
+            shift = active.write_at_end(batches[start : positions[stored + count]]) - start
+            for header, position in zip(headers[stored : stored + count], positions[stored:]):
+                if header.leader_epoch != self.epochs.latest and header.leader_epoch >= 0:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+                last_offset = header.last_offset
+                active.note(position + shift, header.size_bytes, last_offset, header.max_timestamp, self.config)
+                if header.producer_id >= 0:
+                    self.producers.record(header, header.base_offset)
+                self.log_end_offset = last_offset + 1
+            stored += count
+        if self._safe_at_append:
+            self.durable_offset = self.log_end_offset
+        elif headers and not self._dirty:
+            self._mark_dirty()
+        return self.log_end_offset
+
+    def _room_for(self, header: BatchHeader, now_ms: int) -> ActiveSegment:
+        """The segment that a replicated batch belongs into.
+
+        New segments start at the log's end even before a gap, so that recovery can tell a lost tail from one; unless
+        the gap is so wide that an index could not count across it.
+        """
+        active, last_offset = self._segments.active, header.last_offset
+        if not active.must_roll(header.size_bytes, last_offset, header.max_timestamp, now_ms, self.config):
+            return active
+        wide = last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
+        return self._roll(header.base_offset if wide else self.log_end_offset, now_ms)
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """A leader epoch begins at the log's end, even if nothing is ever written in it."""
+        assert leader_epoch >= self.epochs.latest, f"{self.partition}: epoch {leader_epoch} after {self.epochs.latest}"
+        self.epochs.assign(leader_epoch, self.log_end_offset)
+
+    def roll(self, now_ms: int) -> None:
+        """Closes the active segment and starts the next, unless it is empty."""
+        if self._segments.active.size:
+            self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> ActiveSegment:
+        # What may fail comes first: a file that nobody refers to yet does no harm.
+        snapshot = producer_snapshots.write(self._files.disk, self.directory, base_offset, self.producers)
+        written = self._segments.roll(base_offset, self.config, now_ms)
+        self.owed.owe([*written, snapshot], self.directory)
+        self._mark_dirty()
+        _log.info("log rolled partition=%s base_offset=%d", self.partition, base_offset)
+        return self._segments.active
+
+    def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool) -> LogSlice | None:
+        """Where the bytes from `offset` on are, up to `max_bytes` and never at or beyond `end_offset`.
+
+        None when there is nothing to send: the reader is at the end, or the first batch is larger than `max_bytes` and
+        `min_one_batch` does not insist on it. One slice never crosses a segment.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            detail = f"{self.partition}: {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+        if offset >= end_offset:
+            return None
+        try:
+            segment, place = self._segments.locate(offset)
+            if place is None:
+                return None
+            position, batch_size = place
+            end = segment.size
+            if end_offset < self.log_end_offset:
+                end = self._segments.readable_end(segment, end_offset)
+        except DamagedBatchError as damage:
+            _log.warning("read failed partition=%s offset=%d %s", self.partition, offset, damage)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+        if end <= position or (batch_size > max_bytes and not min_one_batch):
+            return None
+        return LogSlice(segment.file, position, min(max(max_bytes, batch_size), end - position), offset)
+
+    def find_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
+        """The first record before `end_offset` whose timestamp is at least this one (ListOffsets)."""
+        return timestamps.find_timestamp(self, timestamp_ms, end_offset)
+
+    def max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
+        """The first record with the log's greatest timestamp, if it is before `end_offset` (KIP-734)."""
+        return timestamps.max_timestamp(self, end_offset)
+
+    def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
+        """The answer to OffsetForLeaderEpoch: (epoch, end offset)."""
+        return self.epochs.end_offset(leader_epoch, self.log_end_offset)
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> None:
+        """Cuts every batch that reaches `offset`. Done and durable when it returns."""
+        if offset >= self.log_end_offset:
+            # Kafka: UnifiedLog.truncateTo. A leader that wrote nothing leaves an epoch here that others never had.
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return
+        if offset < self._segments.all()[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        _log.info("log truncated partition=%s from=%d to=%d", self.partition, self.log_end_offset, offset)
+        self._forget_from(self._segments.truncate(offset, self.config, now_ms))
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Deletes everything; the log is empty and its next offset is `offset`."""
+        _log.info("log emptied partition=%s from=%d to=%d", self.partition, self.log_end_offset, offset)
+        self.owed.owe(self._segments.restart_at(offset, self.config, now_ms), self.directory)
+        self.log_start_offset = offset
+        self.epochs.clear()
+        self._forget_from(offset)
+
+    def _forget_from(self, end_offset: int) -> None:
+        """Brings everything besides the segments back to the log's new end."""
+        self.log_end_offset = end_offset
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.durable_offset = min(self.durable_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.owed.generation += 1
+        self.epochs.truncate_from_end(end_offset)
+        snapshots = producer_snapshots.offsets(self._files.disk.listdir(self.directory))
+        self.producers = load_producers(
+            self._files,
+            self.directory,
+            self._segments.all(),
+            snapshots,
+            self.config,
+            start_offset=self.log_start_offset,
+            now_ms=None,
+        )
+        self._mark_dirty()
+
+    def advance_log_start(self, offset: int) -> None:
+        """Records before `offset` are no longer served (DeleteRecords, retention); the files go later."""
+        if offset > self.log_start_offset:
+            assert offset <= self.log_end_offset, f"{self.partition}: start {offset} beyond {self.log_end_offset}"
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def begin_flush(self) -> FlushJob:
+        """What has to be synced now, for `FlushJob.run`; pass it to `finish_flush` when that is done."""
+        self._dirty = False
+        epochs = self.epochs.encode() if self.epochs.changed else None
+        self.epochs.changed = False
+        active = self._segments.active
+        files = [active.file] if self.recovery_point < self.log_end_offset else []
+        end = self.log_end_offset
+        return FlushJob(self._files.disk, self.directory, self.owed, files=files, epochs=epochs, offset=end)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """The job was done. What it covers is safe, unless the log was truncated in the meantime."""
+        if job.generation != self.owed.generation:
+            return
+        self.recovery_point = max(self.recovery_point, job.offset)
+        if job.offset > self.durable_offset:
+            self.durable_offset = job.offset
+            if self.on_durable is not None:
+                self.on_durable(job.offset)
+
+    def flush(self) -> None:
+        """Syncs what is owed, here and now."""
+        job = self.begin_flush()
+        job.run()
+        self.finish_flush(job)
+
+    def store(self) -> FlushJob:
+        """Writes what a clean start wants to find: indexes, producer snapshot, epochs. The job makes it safe."""
+        now = (self.log_end_offset, self.owed.generation)
+        if self._stored != now:
+            self.owed.owe(self._segments.active.seal(), self.directory)
+            if self.log_end_offset > 0:
+                disk, end = self._files.disk, self.log_end_offset
+                self.owed.owe([producer_snapshots.write(disk, self.directory, end, self.producers)], self.directory)
+            self._stored = now
+        return self.begin_flush()
+
+    def close(self, *, clean: bool = True) -> None:
+        """Lets go of the files; first stores and syncs everything unless the disk is not to be touched any more."""
+        if clean:
+            job = self.store()
+            job.run()
+            self.finish_flush(job)
+        self.release()
+
+    def release(self) -> None:
+        """Nobody may use the log any more. Readers that hold a slice can finish."""
+        self.owed.deleted = True
+        self.on_dirty = self.on_durable = None
+        for segment in self._segments.all():
+            segment.forget_files()
+
+    def delete(self) -> None:
+        """Removes the partition's directory with all that is in it."""
+        self.release()
+        self._files.disk.remove_tree(self.directory)
+
+    def expire_producers(self, now_ms: int) -> None:
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+
+    def _mark_dirty(self) -> None:
+        self._dirty = True
+        if self.on_dirty is not None:
+            self.on_dirty(self)

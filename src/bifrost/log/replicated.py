@@ -1,0 +1,50 @@
+"""Batches that come from a leader: what a follower checks before it stores them. Kafka: UnifiedLog.appendAsFollower.
+
+This file decides whether fetched bytes continue a log, and how many of them one write can take. Offsets and epochs were
+given by the leader and are kept; if one batch is wrong all are refused, before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.log.config import LogConfig
+from bifrost.log.segment import ActiveSegment
+from bifrost.protocol.batch import BatchHeader, CorruptBatchError, check_crc, iter_headers
+from bifrost.types import TopicPartition
+
+
+def check_replicated(
+    partition: TopicPartition, batches: memoryview, log_end_offset: int
+) -> tuple[list[int], list[BatchHeader]]:
+    """Positions and headers of all whole batches, and as one more position where they end. Raises `ApiError`.
+
+    A partial batch at the end is left out: a fetch may end inside one.
+    """
+    positions, headers = [0], []
+    try:
+        for position, header in iter_headers(batches):
+            if header.base_offset < log_end_offset or header.last_offset_delta < 0:
+                detail = f"{partition}: a batch at offset {header.base_offset} where {log_end_offset} or more was due"
+                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+            if not check_crc(batches, position, header):
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: checksum at offset {header.base_offset}")
+            positions.append(position + header.size_bytes)
+            headers.append(header)
+            log_end_offset = header.next_offset
+    except CorruptBatchError as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}") from error
+    return positions, headers
+
+
+def run_length(active: ActiveSegment, headers: Sequence[BatchHeader], now_ms: int, config: LogConfig) -> int:
+    """How many of the batches go into the active segment together. The first one does: there was a roll if need be."""
+    if active.size == 0:
+        return 1  # an empty segment takes its age from its first batch
+    size = headers[0].size_bytes
+    for count, header in enumerate(headers[1:], 1):
+        size += header.size_bytes
+        if active.must_roll(size, header.last_offset, header.max_timestamp, now_ms, config):
+            return count
+    return len(headers)

@@ -1,0 +1,355 @@
+"""All logs of a node: where they are, and what happens to them together.
+
+This file decides in which directory a partition lives, what is read at start and written at stop, and what is left when
+a directory fails: its logs are gone for this node, the others go on. It deals in whole logs and never in batches.
+
+Work that takes long leaves the loop: big recoveries go to a worker process, syncs and removals to the executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from bifrost.clock import Clock
+from bifrost.errors import StorageError
+from bifrost.log.checkpoints import (
+    HIGH_WATERMARKS_FILE,
+    LOG_START_OFFSETS_FILE,
+    RECOVERY_POINTS_FILE,
+    CorruptCheckpointError,
+    decode_topic_id,
+    encode_topic_id,
+)
+from bifrost.log.config import FlushPolicy, LogConfig
+from bifrost.log.disk import DirectoryInUseError, Disk
+from bifrost.log.flusher import Flusher, sync_together
+from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
+from bifrost.log.names import DELETED_DIRECTORY, METADATA_FILE, deleted_directory, partition_directory, partition_of
+from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles
+from bifrost.log.partition_log import PartitionLog
+from bifrost.log.startup import BREATH, recover_directory
+from bifrost.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""Lies in a log directory like a topic, but the quorum opens it, not the manager."""
+
+
+class _Home:
+    """A log directory in use."""
+
+    __slots__ = ("directory", "flusher", "logs")
+
+    def __init__(self, directory: LogDirectory, flusher: Flusher) -> None:
+        self.directory = directory
+        self.flusher = flusher
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+
+
+class LogManager:
+    """The logs by partition. Belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: Sequence[str],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        rng: Random,
+        cluster_id: str,
+        node_id: int,
+        config_for: Callable[[str], LogConfig],
+        policy: FlushPolicy = FlushPolicy.ACK,
+        cordoned: Collection[str] = (),
+        on_offline: Callable[[str, StorageError], None] | None = None,
+        recovery_pool: Callable[[], Executor] | None = None,
+        file_delete_delay_ms: int = 60_000,
+        open_files_max: int = OPEN_FILES_MAX,
+    ) -> None:
+        assert directories
+        self.cordoned = set(cordoned)
+        """Directories that get no new partitions (KIP-1066)."""
+        self.offline: dict[str, StorageError] = {}
+        """Directories that failed, and why."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As the checkpoints had them at start; where they are now is their partition's business."""
+        self._disk = disk
+        self._paths = list(directories)
+        self._loop = loop
+        self._clock = clock
+        self._rng = rng
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._config_for = config_for
+        self._policy = policy
+        self._on_offline = on_offline
+        self._recovery_pool = recovery_pool
+        self._file_delete_delay_ms = file_delete_delay_ms
+        self._files = OpenFiles(disk, open_files_max)
+        self._homes: dict[str, _Home] = {}
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._lost: dict[TopicPartition, str] = {}
+        self._removals: dict[str, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return list(self._logs)
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        """Those that are in use."""
+        return [home.directory for home in self._homes.values()]
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The partition's log, None if there is none here, `StorageError` if its directory failed."""
+        log = self._logs.get(partition)
+        if log is None and partition in self._lost:
+            raise StorageError(self._lost[partition], "the log directory is offline")
+        return log
+
+    async def load(self) -> None:
+        """Opens all directories and the logs in them. One that cannot be read goes offline; a foreign one raises."""
+        for path in self._paths:
+            directory = LogDirectory(self._disk, path)
+            self._homes[path] = _Home(directory, Flusher(self._loop, self._disk, path, self.take_offline))
+            try:
+                directory.open(cluster_id=self._cluster_id, node_id=self._node_id, rng=self._rng)
+                await self._load_directory(self._homes[path])
+            except (DirectoryInUseError, ForeignDirectoryError):
+                raise
+            except StorageError as error:
+                self.take_offline(error)
+
+    async def _load_directory(self, home: _Home) -> None:
+        started = self._loop.time()
+        directory = home.directory
+        clean = directory.take_clean_marker()
+        recovery_points = directory.read_offsets(RECOVERY_POINTS_FILE)
+        start_offsets = directory.read_offsets(LOG_START_OFFSETS_FILE)
+        self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
+        found = [each for name in self._disk.listdir(directory.path) if (each := self._recognise(directory, name))]
+        if not clean:
+            recovery_points = await recover_directory(
+                self._disk,
+                directory.path,
+                found,
+                recovery_points=recovery_points,
+                start_offsets=start_offsets,
+                config_for=self._config_for,
+                now_ms=self._clock.now_ms(),
+                pool=self._recovery_pool,
+            )
+        for number, partition in enumerate(found):
+            if partition in self._logs:
+                raise ForeignDirectoryError(
+                    f"{directory.path}/{partition}", "the partition is in another directory too"
+                )
+            log = self._open(
+                home,
+                partition,
+                recovery_point=recovery_points.get(partition, 0),
+                log_start_offset=start_offsets.get(partition, 0),
+            )
+            log.topic_id = self._read_topic_id(log.directory)
+            if number % BREATH == 0:
+                await asyncio.sleep(0)
+        _log.info(
+            "logs loaded directory=%s partitions=%d clean=%s ms=%d",
+            directory.path,
+            len(found),
+            str(clean).lower(),
+            (self._loop.time() - started) * 1000,
+        )
+
+    def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
+        """The partition in a sub-directory, if it is one to load. What was being deleted goes on being deleted."""
+        path = f"{directory.path}/{name}"
+        if name.endswith(DELETED_DIRECTORY) and self._disk.is_directory(path):
+            self._remove_later(path, 0)
+            return None
+        partition = partition_of(name)
+        if partition is None or partition.topic == METADATA_TOPIC or not self._disk.is_directory(path):
+            return None
+        return partition
+
+    def _open(
+        self, home: _Home, partition: TopicPartition, *, recovery_point: int, log_start_offset: int
+    ) -> PartitionLog:
+        log = PartitionLog.open(
+            self._disk,
+            f"{home.directory.path}/{partition_directory(partition)}",
+            partition,
+            self._config_for(partition.topic),
+            clean=True,
+            recovery_point=recovery_point,
+            now_ms=self._clock.now_ms(),
+            log_start_offset=log_start_offset,
+            policy=self._policy,
+            files=self._files,
+        )
+        log.on_dirty = home.flusher.mark_dirty
+        home.logs[partition] = self._logs[partition] = log
+        self._lost.pop(partition, None)
+        return log
+
+    def _read_topic_id(self, directory: str) -> UUID | None:
+        """None if the file is missing or unreadable: a crash right after creation leaves it so."""
+        path = f"{directory}/{METADATA_FILE}"
+        if not self._disk.exists(path):
+            return None
+        try:
+            return decode_topic_id(self._disk.read_bytes(path))
+        except CorruptCheckpointError as error:
+            _log.warning("topic id ignored path=%s reason=%r", path, str(error))
+            return None
+
+    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty log in the directory with the fewest; its names are safe with its first flush."""
+        assert partition not in self._logs, partition
+        candidates = [home for path, home in self._homes.items() if path not in self.cordoned]
+        if not candidates:
+            raise StorageError(self._paths[0], "no log directory takes new partitions")
+        home = min(candidates, key=lambda each: len(each.logs))
+        path = f"{home.directory.path}/{partition_directory(partition)}"
+        self._disk.makedirs(path)
+        metadata = self._disk.open(f"{path}/{METADATA_FILE}", create=True)
+        metadata.write_at(encode_topic_id(topic_id), 0)
+        log = self._open(home, partition, recovery_point=0, log_start_offset=0)
+        log.config = config
+        log.topic_id = topic_id
+        log.owed.owe([metadata], path, home.directory.path)
+        home.flusher.mark_dirty(log)
+        return log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """The partition is gone at once; its files are renamed now and removed later, since somebody may be reading."""
+        log = self._logs.pop(partition)
+        home = next(home for home in self._homes.values() if home.logs.get(partition) is log)
+        del home.logs[partition]
+        home.flusher.forget(log)
+        log.release()
+        unique = f"{self._rng.getrandbits(128):032x}"
+        path = f"{home.directory.path}/{deleted_directory(partition, unique)}"
+        self._disk.rename(log.directory, path)
+        self._in_background(partial(self._disk.sync_directory, home.directory.path))
+        self._remove_later(path, self._file_delete_delay_ms)
+
+    def take_offline(self, error: StorageError) -> None:
+        """The directory that the error's path is in is not used any more; the others are."""
+        path = next((path for path in self._homes if error.path == path or error.path.startswith(path + "/")), None)
+        if path is None:
+            return
+        home = self._homes.pop(path)
+        self.offline[path] = error
+        _log.error("log directory offline path=%s partitions=%d error=%r", path, len(home.logs), str(error))
+        for partition, log in home.logs.items():
+            del self._logs[partition]
+            self._lost[partition] = path
+            home.flusher.forget(log)
+            log.release()
+        home.directory.release()
+        if self._on_offline is not None:
+            self._on_offline(path, error)
+
+    def expire_producers(self) -> None:
+        """Forgets idle producers everywhere; to be called every now and then."""
+        now_ms = self._clock.now_ms()
+        for log in self._logs.values():
+            log.expire_producers(now_ms)
+
+    async def checkpoint(self) -> None:
+        """Stores how far logs are synced and where they start, so that a start after a crash has less to read."""
+        for home in list(self._homes.values()):
+            points, starts = _recovery_points(home), _start_offsets(home)
+            await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points))
+            await self._write(home, partial(home.directory.write_offsets, LOG_START_OFFSETS_FILE, starts))
+
+    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Stores the high watermarks that the caller knows, each beside its log."""
+        for home in list(self._homes.values()):
+            here = {partition: high_watermarks[partition] for partition in home.logs if partition in high_watermarks}
+            await self._write(home, partial(home.directory.write_offsets, HIGH_WATERMARKS_FILE, here))
+
+    async def close(self, *, broker_epoch: int = -1) -> None:
+        """Stores everything and marks each directory clean. One that fails stays unclean; the next start recovers."""
+        for timer in self._removals.values():
+            timer.cancel()
+        for home in list(self._homes.values()):
+            await home.flusher.drain()
+            jobs = []
+            try:
+                for number, log in enumerate(home.logs.values()):
+                    jobs.append((log, log.store()))
+                    if number % BREATH == 0:
+                        await asyncio.sleep(0)
+                await self._loop.run_in_executor(
+                    None, sync_together, self._disk, home.directory.path, [job for _, job in jobs]
+                )
+                for log, job in jobs:
+                    log.finish_flush(job)
+                await self._loop.run_in_executor(None, _store_directory, home, broker_epoch)
+            except StorageError as error:
+                self.take_offline(error)
+                continue
+            for log in home.logs.values():
+                log.release()
+            home.directory.release()
+        self._logs.clear()
+        self._homes.clear()
+
+    async def _write(self, home: _Home, write: Callable[[], None]) -> None:
+        try:
+            await self._loop.run_in_executor(None, write)
+        except StorageError as error:
+            if self._homes.get(home.directory.path) is home:
+                self.take_offline(error)
+
+    def _remove_later(self, path: str, delay_ms: int) -> None:
+        self._removals[path] = self._loop.call_later(delay_ms / 1000, self._remove, path)
+
+    def _remove(self, path: str) -> None:
+        del self._removals[path]
+        self._in_background(partial(self._disk.remove_tree, path))
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        self._loop.run_in_executor(None, work).add_done_callback(self._finish_background)
+
+    def _finish_background(self, done: asyncio.Future[None]) -> None:
+        if done.cancelled():
+            return
+        try:
+            done.result()
+        except StorageError as error:
+            self.take_offline(error)
+
+
+def _recovery_points(home: _Home) -> dict[TopicPartition, int]:
+    return {partition: log.recovery_point for partition, log in home.logs.items()}
+
+
+def _start_offsets(home: _Home) -> dict[TopicPartition, int]:
+    """Only where the first segment's name does not say it."""
+    return {
+        partition: log.log_start_offset
+        for partition, log in home.logs.items()
+        if log.log_start_offset > log.segments[0].base_offset
+    }
+
+
+def _store_directory(home: _Home, broker_epoch: int) -> None:
+    """The last words of a clean stop, in the order in which a start believes them. Blocks."""
+    home.directory.write_offsets(RECOVERY_POINTS_FILE, _recovery_points(home))
+    home.directory.write_offsets(LOG_START_OFFSETS_FILE, _start_offsets(home))
+    home.directory.mark_clean(broker_epoch)

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.controller.stand_ins import CLUSTER, registration, topic_id
 
 from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.cluster import open_cluster
@@ -27,6 +26,7 @@ from bifrost.controller.core.records import (
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
 from bifrost.errors import ApiError
 from bifrost.settings import Settings
+from tests.unit.controller.stand_ins import CLUSTER, registration, topic_id
 
 SETTINGS = Settings(num_partitions=2, default_replication_factor=1)
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "e", "", "bad name", "__consumer_offsets"])

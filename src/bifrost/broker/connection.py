@@ -229,7 +229,9 @@ class Connection(asyncio.BufferedProtocol):
             self._write_paused = sender.is_busy
             return
         for piece in out:
-            self.transport.write(piece.file.read_at(piece.size, piece.position) if isinstance(piece, LogSlice) else piece)
+            self.transport.write(
+                piece.file.read_at(piece.size, piece.position) if isinstance(piece, LogSlice) else piece
+            )
 
     def _pause_or_resume_reading(self) -> None:
         """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""

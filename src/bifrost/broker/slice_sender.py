@@ -38,7 +38,9 @@ def is_sendable(piece: LogSlice) -> bool:
 class SliceSender:
     """The direct way out of one connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, on_drained: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, on_drained: Callable[[], None]
+    ) -> None:
         own = transport.get_extra_info("socket")
         # A descriptor of our own: the transport's may be closed, and its number reused, while we wait to write.
         self._socket = socket.socket(fileno=os.dup(own.fileno()))

@@ -1,0 +1,1 @@
+"""The clients of other people, each behind the one interface of `base`."""

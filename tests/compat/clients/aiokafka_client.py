@@ -81,7 +81,9 @@ class AioKafka(AdminClient):
                 answers = await asyncio.gather(*futures)
             finally:
                 await producer.stop()
-            return [Acked(each.partition, each.offset if acks != 0 else None) for each in answers]
+            if acks == 0:
+                return [Acked(record.partition, None) for record in records]
+            return [Acked(each.partition, each.offset) for each in answers]
 
         return _run(work())
 

@@ -190,6 +190,7 @@ class KafkaJs(DrivenClient):
     """Consumers of this client always join a group, so reading uses its own fetch call below the consumer."""
 
     name = "kafkajs"
+    lacks = frozenset({"null-header-values"})
 
     def _prepare(self) -> tuple[list[str], dict[str, str]]:
         node = cache.tool("node", "Debian: apt-get install nodejs")

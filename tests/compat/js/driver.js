@@ -3,7 +3,7 @@
 'use strict'
 
 const readline = require('readline')
-const lz4 = require('lz4js')
+const lz4 = require('lz4-napi')
 const { ZstdCodec } = require('zstd-codec')
 const kafkajs = require('kafkajs')
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, Partitioners } = kafkajs
@@ -19,18 +19,9 @@ const CODECS = {
 }
 
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
-
-// lz4js leaves the flag for independent blocks unset, though a frame of one block has no others to depend on, and
-// Kafka refuses such frames. These are the same flags with that bit, 4 MB blocks, and the checksum of the two bytes.
-const LZ4_FLAGS = [0x60, 0x70, 0x73]
-const lz4Frame = data => {
-  const frame = Buffer.from(lz4.compress(data))
-  frame.set(LZ4_FLAGS, 4)
-  return frame
-}
 CompressionCodecs[CompressionTypes.LZ4] = () => ({
-  compress: async encoder => lz4Frame(encoder.buffer),
-  decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
+  compress: encoder => lz4.compressFrame(encoder.buffer),
+  decompress: buffer => lz4.decompressFrame(buffer),
 })
 const zstd = new Promise(resolve => ZstdCodec.run(found => resolve(new found.Streaming())))
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({

@@ -49,7 +49,8 @@ class Kcat(Client):
         max_bytes: int = 1_000_000,
         batch_bytes: int | None = None,
     ) -> list[Acked]:
-        options = ["-P", "-t", topic, "-z", codec, "-X", f"acks={acks}", "-X", f"message.max.bytes={max_bytes}"]
+        # -E: a lost connection is no reason to give up.
+        options = ["-P", "-E", "-t", topic, "-z", codec, "-X", f"acks={acks}", "-X", f"message.max.bytes={max_bytes}"]
         options += ["-X", f"message.timeout.ms={int(TIMEOUT_S * 1000)}", "-X", "reconnect.backoff.ms=10"]
         options += ["-X", "reconnect.backoff.max.ms=50", "-X", "linger.ms=5"]
         if idempotent:

@@ -217,3 +217,7 @@ def fetch_records(bootstrap: str, topic: str, partition: int, offset: int = 0) -
     (found,) = answer["responses"][0]["partitions"]
     assert found["error_code"] == "none", found
     return found["records"] or b""
+
+
+def api_name(key: int) -> str:
+    return str(api_key_map.get(key, key))

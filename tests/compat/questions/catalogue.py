@@ -1,0 +1,100 @@
+"""The list of questions, filled by the modules that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.compat.questions.stage import Ask, Stage
+from tests.compat.wire import Answer, Wire
+
+VERSIONS = {
+    "produce": range(3, 14),
+    "fetch": range(4, 19),
+    "list_offsets": range(1, 12),
+    "metadata": range(14),
+    "api_versions": range(5),
+    "create_topics": range(2, 8),
+    "delete_topics": range(1, 7),
+    "init_producer_id": range(6),
+    "offset_for_leader_epoch": range(2, 5),
+    "describe_configs": range(1, 5),
+    "create_partitions": range(4),
+    "describe_cluster": range(3),
+    "describe_topic_partitions": range(1),
+}
+"""What a Kafka 4.3 broker accepts."""
+
+Answers = Answer | list[Answer]
+AskFunction = Callable[[Stage, Ask], Answers]
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    api: str
+    versions: range
+    function: AskFunction
+    prepare: Callable[[Stage], object] | None
+
+    def __str__(self) -> str:
+        return f"{self.api}-{self.name}"
+
+    def ask(self, stage: Stage) -> dict[int, list[Answer]]:
+        """The readable answers of every version, each asked on a connection of its own."""
+        if self.prepare is not None:
+            self.prepare(stage)
+        found = {}
+        for version in self.versions:
+            with Wire(stage.bootstrap) as connection:
+                answers = self.function(stage, _Bound(self.api, version, connection))
+            found[version] = [stage.read(each) for each in (answers if isinstance(answers, list) else [answers])]
+        return found
+
+
+class _Bound:
+    def __init__(self, api: str, version: int, connection: Wire) -> None:
+        self.api = api
+        self.version = version
+        self.wire = connection
+
+    def __call__(self, **fields: Any) -> Answer:
+        return self.wire.ask(self.api, self.version, **fields)
+
+
+QUESTIONS: list[Question] = []
+
+
+def question(
+    api: str, first: int | None = None, last: int | None = None, prepare: Callable[[Stage], object] | None = None
+) -> Callable[[AskFunction], AskFunction]:
+    """Puts a function on the list; `first` and `last` narrow the versions where the question makes sense."""
+    known = VERSIONS[api]
+    versions = range(known.start if first is None else first, known.stop if last is None else last + 1)
+
+    def register(function: AskFunction) -> AskFunction:
+        QUESTIONS.append(Question(function.__name__, api, versions, function, prepare))
+        return function
+
+    return register
+
+
+def fixed(api: str, name: str, first: int | None = None, last: int | None = None, **fields: Any) -> None:
+    """A question whose fields are the same for every broker, except that `@x` stands for the stage's topic x."""
+
+    def function(stage: Stage, ask: Ask) -> Answers:
+        return ask(**{key: named(stage, value) for key, value in fields.items()})
+
+    function.__name__ = name
+    question(api, first, last)(function)
+
+
+def named(stage: Stage, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: named(stage, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [named(stage, each) for each in value]
+    if isinstance(value, str) and value.startswith("@"):
+        return str(stage.node) if value == "@node" else stage.name(value[1:])
+    return value

@@ -197,12 +197,16 @@ _RETRIABLE = frozenset(
 
 
 class ApiError(Exception):
-    """The request is answered with `code`; `detail` goes into the answer where it has a message field."""
+    """The request is answered with `code`; `detail` goes into the answer where it has a message field.
 
-    def __init__(self, code: ErrorCode, detail: str = "") -> None:
+    `record_index` names the one record of a batch that is to blame, where that is known (KIP-467).
+    """
+
+    def __init__(self, code: ErrorCode, detail: str = "", *, record_index: int | None = None) -> None:
         super().__init__(f"{code.name}: {detail}" if detail else code.name)
         self.code = code
         self.detail = detail
+        self.record_index = record_index
 
 
 class ProtocolError(Exception):

@@ -111,7 +111,9 @@ class FetchSessions:
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != 0:
                 self._sessions.pop(request.session_id, None)
-            partitions = list(_named(request.topics, by_id=by_id))
+            # Named twice, a partition is fetched once, as it was asked for last.
+            asked = {(topic, wanted.index): wanted for topic, wanted in _named(request.topics, by_id=by_id)}
+            partitions = [(topic, wanted) for (topic, _), wanted in asked.items()]
             if request.session_epoch == FINAL_EPOCH:
                 return FetchPlan(partitions)
             return FetchPlan(partitions, self._create(partitions, by_id=by_id, now=now))

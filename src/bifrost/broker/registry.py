@@ -28,6 +28,7 @@ from bifrost.protocol.frame import (
     response_prefix,
 )
 from bifrost.protocol.messages import request_class, response_class
+from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
 from bifrost.protocol.schema import Message
 
 log = logging.getLogger(__name__)
@@ -181,10 +182,14 @@ class ApiDispatcher:
             raise ProtocolError(f"{entry.key.name} failed") from error
 
     def _unknown_api_versions(self, header: RequestHeader) -> Buffers:
-        """KIP-511: answered in the oldest format, with the versions of ApiVersions itself, for a retry."""
-        from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
-
-        versions = APIS[ApiKey.API_VERSIONS].versions
-        row = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=versions.start, max_version=versions.stop - 1)
-        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[row])
+        """KIP-511: answered in the oldest format, so that every client can read it and try again."""
+        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=announced())
         return _encode(header._replace(api_version=0), answer)
+
+
+def announced() -> list[ApiVersion]:
+    """What ApiVersions tells."""
+    return [
+        ApiVersion(api_key=key, min_version=entry.announced_min, max_version=entry.versions.stop - 1)
+        for key, entry in sorted(APIS.items())
+    ]

@@ -27,7 +27,7 @@ _PROBE_BYTES = 256 * 1024
 
 
 def is_sendable(piece: LogSlice) -> bool:
-    """Whether the slice is large enough to be worth it, in a real file, and in memory as far as a few probes can tell."""
+    """Whether the slice is worth it, in a real file, and in memory as far as a few probes can tell."""
     if piece.size < MIN_SLICE_BYTES or piece.file.fileno() is None:
         return False
     last = piece.position + piece.size - 1

@@ -163,6 +163,8 @@ def accept_produced(
 ) -> BatchHeader:
     """The header of the one batch that a producer sent for a partition, if that batch may be appended.
 
+    A rest that is no whole batch may follow it, so the caller appends `size_bytes` and not the buffer.
+
     `compacted` and `append_time` describe the topic. Checks come in Kafka's order (ProduceRequest.validateRecords,
     UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch), so that of two faults the same one is reported.
     Raises `ApiError`.
@@ -182,12 +184,13 @@ def accept_produced(
         _,
         _,
         producer_id,
-        producer_epoch,
+        _,
         base_sequence,
         record_count,
     ) = fields
     if length + _LENGTH_END != size or magic != MAGIC:
-        raise _framing_error(buffer)
+        size = _size_before_partial(buffer)
+        buffer = buffer[:size]
     codec = attributes & CODEC_MASK
     if codec >= _ZSTD and (codec > _ZSTD or api_version < _ZSTD_SINCE_PRODUCE):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} in Produce {api_version}")
@@ -201,8 +204,8 @@ def accept_produced(
         raise ApiError(ErrorCode.INVALID_RECORD, f"{record_count} records up to offset delta {last_offset_delta}")
     if attributes & CONTROL_BIT:
         raise ApiError(ErrorCode.INVALID_RECORD, "control records come from brokers only")
-    if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
-        raise ApiError(ErrorCode.INVALID_RECORD, f"producer epoch {producer_epoch}, base sequence {base_sequence}")
+    if producer_id >= 0 and base_sequence < 0:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"producer {producer_id} with base sequence {base_sequence}")
     header = _new_header(BatchHeader, fields)
     if attributes & APPEND_TIME_BIT:
         if append_time:
@@ -228,11 +231,18 @@ def _check_keys(buffer: memoryview, header: BatchHeader) -> None:
     records.check_keys(buffer, header)
 
 
+def _size_before_partial(buffer: memoryview) -> int:
+    """The size of a whole batch that is followed by less than another; Kafka drops such a rest without a word."""
+    size = _framed_size(buffer)
+    if size is None or size < HEADER_BYTES or buffer[16] != MAGIC or _framed_size(buffer[size:]) is not None:
+        raise _framing_error(buffer)
+    return size
+
+
 def _framing_error(buffer: memoryview) -> ApiError:
     """Why these bytes are not exactly one batch of format v2 (Kafka: ByteBufferLogInputStream).
 
-    Bytes that end before their batch does hold no batch at all to Kafka, which is INVALID_RECORD. One difference: Kafka
-    drops a partial batch behind a whole one without a word; here the request is refused.
+    Bytes that end before their batch does hold no batch at all to Kafka, which is INVALID_RECORD.
     """
     size = _framed_size(buffer)
     if size is None:

@@ -128,7 +128,8 @@ def check_keys(buffer: Buffer, header: BatchHeader, *, limit_bytes: int = DECOMP
                 raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
             key_length, _ = _read_varint(body, position)
             if key_length < 0:
-                raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has no key and the topic is compacted")
+                detail = f"record {index} has no key and the topic is compacted"
+                raise ApiError(ErrorCode.INVALID_RECORD, detail, record_index=index)
     except (CorruptBatchError, IndexError) as error:
         raise ApiError(ErrorCode.INVALID_RECORD, f"the batch's records are malformed: {error}") from error
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log.config import LOG_APPEND_TIME
+from bifrost.log.epochs import UNDEFINED_EPOCH
 from bifrost.log.partition_log import AppendResult, LogSlice, PartitionLog
 from bifrost.protocol.batch import accept_produced
 from bifrost.replication.core.leader import Effects, PartitionLeader
@@ -90,7 +91,9 @@ class Partition:
         if current_leader_epoch > epoch:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch}, current is {epoch}")
 
-    def append(self, records: memoryview, *, acks: int, api_version: int, now_ms: int) -> AppendResult:
+    def append(
+        self, records: memoryview, *, acks: int, api_version: int, transactional_id: str | None, now_ms: int
+    ) -> AppendResult:
         """Store one produced batch; the answer is owed once `is_acknowledged` says so."""
         leader, log = self.leader, self.log
         config = log.config
@@ -103,6 +106,10 @@ class Partition:
             compacted=config.compacted,
             append_time=config.message_timestamp_type == LOG_APPEND_TIME,
         )
+        if header.is_transactional:
+            raise _no_transaction(transactional_id)
+        if header.size_bytes < len(records):
+            records = records[: header.size_bytes]
         result = log.append(records, header, leader_epoch=leader.epoch, now_ms=now_ms)
         if not result.duplicate:
             self._run(leader.on_append(log.log_end_offset, log.durable_offset))
@@ -124,6 +131,9 @@ class Partition:
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
         """Where the reader's history leaves ours, if it does (KIP-595): the epoch and its end here."""
         epoch, end = self.log.epoch_end(last_fetched_epoch)
+        if epoch == UNDEFINED_EPOCH:
+            detail = f"epoch {last_fetched_epoch} is not known here"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
         if epoch < last_fetched_epoch or end < fetch_offset:
             return epoch, end
         return None
@@ -140,3 +150,11 @@ class Partition:
     def _run(self, effects: Effects) -> None:
         if effects.high_watermark is not None:
             self._wake(self)
+
+
+def _no_transaction(transactional_id: str | None) -> ApiError:
+    """Why a transactional batch is refused; no transaction can be open yet."""
+    if transactional_id is None:
+        detail = "a transactional batch needs a transactional id"
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, detail)
+    return ApiError(ErrorCode.INVALID_TXN_STATE, f"{transactional_id} has no open transaction")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from bifrost.broker.context import RequestContext
-from bifrost.broker.registry import APIS, api
+from bifrost.broker.registry import announced, api
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.cluster import (
-    ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     DescribeClusterBroker,
@@ -19,7 +18,7 @@ from bifrost.protocol.messages.cluster import (
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _BROKERS = 1
-_CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 """Everything that can be done to a cluster (AclOperation 5 and 7 to 12), since there is no access control yet."""
 
 
@@ -34,20 +33,13 @@ def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersion
         for text in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(text):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"client software {text!r}")
-    return ApiVersionsResponse(
-        api_keys=[
-            ApiVersion(api_key=key, min_version=entry.announced_min, max_version=entry.versions.stop - 1)
-            for key, entry in sorted(APIS.items())
-        ],
-    )
+    return ApiVersionsResponse(api_keys=announced())
 
 
 @api(
     ApiKey.DESCRIBE_CLUSTER,
     versions=range(3),
-    on_error=lambda request, code, detail: DescribeClusterResponse(
-        error_code=code, error_message=detail, endpoint_type=request.endpoint_type
-    ),
+    on_error=lambda _request, code, detail: DescribeClusterResponse(error_code=code, error_message=detail),
 )
 def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """v1 may ask for controllers (KIP-919), whom only their own listener names; v2 for fenced brokers (KIP-1073)."""
@@ -64,5 +56,5 @@ def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> De
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = _CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response

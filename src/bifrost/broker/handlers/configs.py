@@ -28,7 +28,9 @@ def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> De
 def _describe(
     ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
+    )
     try:
         entries = _entries(ctx, resource)
     except ApiError as error:

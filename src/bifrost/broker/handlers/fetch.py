@@ -146,9 +146,12 @@ class Fetch:
         """One partition: what it has for this request. `first` may send one batch whatever its size (KIP-74)."""
         name = self._name(topic)
         if name is None:
-            return PartitionFetchResult(wanted.index, ErrorCode.UNKNOWN_TOPIC_ID), None
+            return _unknown(wanted, ErrorCode.UNKNOWN_TOPIC_ID), None
         try:
             partition = self.broker.replicas.get(TopicPartition(name, wanted.index))
+        except ApiError as error:
+            return _unknown(wanted, error.code), None
+        try:
             partition.check_epoch(wanted.current_leader_epoch)
             committed = self.request.isolation_level == READ_COMMITTED
             result = PartitionFetchResult(
@@ -221,6 +224,11 @@ class Fetch:
             partitions.append(result)
         response = FetchResponse(topics, session_id=plan.session_id)
         return cast("Buffers", encode_response(self.header.api_version, self.header.correlation_id, response))
+
+
+def _unknown(wanted: FetchPartition, code: ErrorCode) -> PartitionFetchResult:
+    """A partition that is not served here; as Kafka does, with an empty list where others have none."""
+    return PartitionFetchResult(wanted.index, code, aborted_transactions=[])
 
 
 @raw_api(ApiKey.FETCH, versions=range(4, 19))

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Iterable
 from uuid import UUID
 
 from bifrost.broker.context import RequestContext
+from bifrost.broker.handlers.cluster import CLUSTER_OPERATIONS
 from bifrost.broker.registry import api
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.state import Topic
 from bifrost.controller.core.topics import NewTopic
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.messages import AUTHORIZED_OPERATIONS_OMITTED
 from bifrost.protocol.messages.cluster import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -20,6 +22,8 @@ from bifrost.protocol.messages.cluster import (
     DescribeTopicPartitionsResponseTopic,
     MetadataRequest,
     MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
 )
 from bifrost.protocol.metadata import encode_response, encode_topic
 from bifrost.protocol.schema import ZERO_UUID
@@ -30,22 +34,41 @@ TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11
 PARTITIONS_PER_PAGE_MAX = 2000
 
 
-@api(ApiKey.METADATA, versions=range(14))
+def _all_failed(request: MetadataRequest, code: ErrorCode, _detail: str) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=code, name=wanted.name or "", topic_id=wanted.topic_id)
+        for wanted in _distinct(request.topics or ())
+    ]
+    return MetadataResponse(brokers=[], topics=topics, error_code=code)
+
+
+@api(ApiKey.METADATA, versions=range(14), on_error=_all_failed)
 def metadata(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[bytes]:
     """v0 takes an empty list for all topics, later ones null; v4 may forbid creation; v12 asks by id (KIP-516)."""
     if request.topics is None or (ctx.version == 0 and not request.topics):
         return _answer(ctx, request, None)
+    _check_references(ctx, request.topics)
     missing = _to_create(ctx, request)
     if missing:
         return _create_and_answer(ctx, request, missing)
     return _answer(ctx, request, {})
 
 
+def _check_references(ctx: RequestContext, topics: Iterable[MetadataRequestTopic]) -> None:
+    """Every topic is named, or from version 12 on given by its id; versions 10 and 11 only seem to take ids."""
+    for topic in topics:
+        if topic.topic_id != ZERO_UUID and ctx.version < TOPIC_IDS_SINCE:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"version {ctx.version} cannot ask by id")
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id is given")
+
+
 def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     if not (request.allow_auto_topic_creation and ctx.broker.settings.auto_create_topics_enable):
         return []
     topics = ctx.broker.controller.image.topics
-    named = dict.fromkeys(topic.name for topic in request.topics or () if topic.name is not None)
+    wanted = [topic for topic in request.topics or () if topic.topic_id == ZERO_UUID]
+    named = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     return [name for name in named if name not in topics]
 
 
@@ -76,6 +99,9 @@ def _answer(ctx: RequestContext, request: MetadataRequest, refused: dict[str, Er
         cluster_id=cache.cluster_id,
         controller_id=cache.controller_id,
         topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
+        ),
     )
 
 
@@ -87,7 +113,7 @@ def _look_up(
     ctx: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic, refused: dict[str, ErrorCode]
 ) -> bytes:
     image = ctx.broker.controller.image
-    by_id = ctx.version >= TOPIC_IDS_SINCE and wanted.name is None
+    by_id = wanted.topic_id != ZERO_UUID
     topic = image.topics_by_id.get(wanted.topic_id.bytes) if by_id else image.topics.get(wanted.name or "")
     if topic is not None:
         return _encode(ctx, request, topic)
@@ -122,7 +148,16 @@ def _encode(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> byte
     )
 
 
-@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1))
+def _none_described(
+    request: DescribeTopicPartitionsRequest, code: ErrorCode, _detail: str
+) -> DescribeTopicPartitionsResponse:
+    names = {topic.name: None for topic in request.topics}
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(name=name, error_code=code) for name in names]
+    )
+
+
+@api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(1), on_error=_none_described)
 def describe_topic_partitions(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
@@ -131,6 +166,8 @@ def describe_topic_partitions(
     names = sorted({topic.name for topic in request.topics} or topics)
     first = request.cursor
     if first is not None:
+        if first.topic_name not in names or first.partition_index < 0:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"no page starts at {first.topic_name}-{first.partition_index}")
         names = [name for name in names if name >= first.topic_name]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_PAGE_MAX))
     response = DescribeTopicPartitionsResponse(topics=[])
@@ -140,9 +177,13 @@ def describe_topic_partitions(
             break
         topic = topics.get(name)
         if topic is None:
-            response.topics.append(DescribeTopicPartitionsResponseTopic(name=name, error_code=_name_error(name)))
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    name=name, error_code=_name_error(name), topic_authorized_operations=TOPIC_OPERATIONS
+                )
+            )
             continue
-        start = max(first.partition_index, 0) if first is not None and first.topic_name == name else 0
+        start = first.partition_index if first is not None and first.topic_name == name else 0
         described = _describe(ctx, topic, start, start + left)
         response.topics.append(described)
         left -= len(described.partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable
 
 from bifrost.broker.context import RequestContext
@@ -14,6 +15,7 @@ from bifrost.protocol.messages.log_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -26,23 +28,36 @@ from bifrost.types import TopicPartition
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+MAX_TIMESTAMP_SINCE = 7
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 
 
-@api(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+def _none_listed(request: ListOffsetsRequest, code: ErrorCode, _detail: str) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@api(ApiKey.LIST_OFFSETS, versions=range(1, 12), on_error=_none_listed)
 def list_offsets(
     ctx: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """v2 isolation level; v4 leader epoch (KIP-320); v7 largest timestamp (KIP-734); nothing is ever tiered."""
-    by_time = any(
-        partition.timestamp >= 0 or partition.timestamp == MAX_TIMESTAMP
-        for topic in request.topics
-        for partition in topic.partitions
-    )
-    if by_time:
+    if request.isolation_level not in (0, READ_COMMITTED):
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"isolation level {request.isolation_level}")
+    if any(_by_time(ctx, wanted.timestamp) for topic in request.topics for wanted in topic.partitions):
         return _list_offsets_by_time(ctx, request)
     return _respond(ctx, request, {})
 
@@ -52,7 +67,7 @@ async def _list_offsets_by_time(ctx: RequestContext, request: ListOffsetsRequest
     found: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
-            if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
+            if _by_time(ctx, wanted.timestamp):
                 found[topic.name, wanted.partition_index] = await _find_by_time(ctx, request, topic.name, wanted)
     return _respond(ctx, request, found)
 
@@ -62,16 +77,33 @@ def _respond(
 ) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    found.get((topic.name, wanted.partition_index)) or _list_one(ctx, request, topic.name, wanted)
-                    for wanted in topic.partitions
-                ],
-            )
+            ListOffsetsTopicResponse(name=topic.name, partitions=_list_topic(ctx, request, topic, found))
             for topic in request.topics
         ]
     )
+
+
+def _list_topic(
+    ctx: RequestContext,
+    request: ListOffsetsRequest,
+    topic: ListOffsetsTopic,
+    found: dict[tuple[str, int], ListOffsetsPartitionResponse],
+) -> list[ListOffsetsPartitionResponse]:
+    """One answer for each partition; one that is asked about twice is not answered at all."""
+    times = Counter(wanted.partition_index for wanted in topic.partitions)
+    answers = {}
+    for wanted in topic.partitions:
+        index = wanted.partition_index
+        if times[index] > 1:
+            answer = ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+        else:
+            answer = found.get((topic.name, index)) or _list_one(ctx, request, topic.name, wanted)
+        answers[index] = answer
+    return list(answers.values())
+
+
+def _by_time(ctx: RequestContext, timestamp: int) -> bool:
+    return timestamp >= 0 or (timestamp == MAX_TIMESTAMP and ctx.version >= MAX_TIMESTAMP_SINCE)
 
 
 def _partition(ctx: RequestContext, name: str, wanted: ListOffsetsPartition) -> Partition:

@@ -112,9 +112,9 @@ def produce(
         results.append(TopicProduceResult(topic.name, topic.topic_id, partition_results))
         for data in topic.partitions:
             outcome = _append(broker, request, name, data.index, data.records, version, now_ms)
-            if isinstance(outcome, ErrorCode):
+            if isinstance(outcome, PartitionProduceResult):
                 failed = True
-                partition_results.append(PartitionProduceResult(data.index, outcome))
+                partition_results.append(outcome)
                 continue
             partition, appended = outcome
             result = PartitionProduceResult(
@@ -149,20 +149,51 @@ def _append(
     records: memoryview | None,
     version: int,
     now_ms: int,
-) -> tuple[Partition, AppendResult] | ErrorCode:
-    if request.acks not in (-1, 0, 1):
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    if name is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    if name in INTERNAL_TOPICS:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if records is None:
-        return ErrorCode.CORRUPT_MESSAGE
+) -> tuple[Partition, AppendResult] | PartitionProduceResult:
+    """Where the batch is, or the answer that refuses it."""
+    partition: Partition | None = None
     try:
+        if request.acks not in (-1, 0, 1):
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if name in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the brokers")
         partition = broker.replicas.get(TopicPartition(name, index))
-        return partition, partition.append(records, acks=request.acks, api_version=version, now_ms=now_ms)
+        if records is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, "no records")
+        return partition, partition.append(
+            records,
+            acks=request.acks,
+            api_version=version,
+            transactional_id=request.transactional_id,
+            now_ms=now_ms,
+        )
     except ApiError as error:
-        return error.code
+        return _refused(index, error, partition)
     except StorageError as error:
         broker.on_storage_error(error)
-        return ErrorCode.KAFKA_STORAGE_ERROR
+        return PartitionProduceResult(index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+_BEFORE_THE_LOG = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    }
+)
+"""Refusals that say nothing about the log; after the others a producer learns where it starts (KIP-467)."""
+
+
+def _refused(index: int, error: ApiError, partition: Partition | None) -> PartitionProduceResult:
+    result = PartitionProduceResult(index, error.code, error_message=error.detail or None)
+    if error.record_index is not None:
+        result.record_errors = [(error.record_index, error.detail)]
+    if partition is not None and error.code not in _BEFORE_THE_LOG:
+        result.log_start_offset = partition.log.log_start_offset
+    return result

@@ -40,7 +40,7 @@ async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> Cr
     created = await ctx.broker.controller.create_topics(
         [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
-    return CreateTopicsResponse(topics=[_result(ctx, topic, request.validate_only) for topic in created])
+    return CreateTopicsResponse(topics=[_result(ctx, topic) for topic in created])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -53,11 +53,12 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(ctx: RequestContext, topic: CreatedTopic, validate_only: bool) -> CreatableTopicResult:
+def _result(ctx: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
     if topic.error is not ErrorCode.NONE:
         return CreatableTopicResult(name=topic.name, error_code=topic.error, error_message=topic.message)
-    result = CreatableTopicResult(
+    return CreatableTopicResult(
         name=topic.name,
+        topic_id=UUID(bytes=topic.topic_id),
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
         configs=[
@@ -65,9 +66,6 @@ def _result(ctx: RequestContext, topic: CreatedTopic, validate_only: bool) -> Cr
             for entry in describe_topic(ctx.broker.settings, topic.configs)
         ],
     )
-    if not validate_only:
-        result.topic_id = UUID(bytes=topic.topic_id)
-    return result
 
 
 def _none_deleted(request: DeleteTopicsRequest, code: ErrorCode, detail: str) -> DeleteTopicsResponse:

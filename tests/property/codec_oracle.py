@@ -22,7 +22,7 @@ from kio.serial import entity_reader, entity_writer
 from bifrost.errors import ProtocolError
 from bifrost.protocol.wire import ZERO_UUID
 
-FEW_EXAMPLES = settings(max_examples=30, deadline=None)
+FEW_EXAMPLES = settings(max_examples=20, deadline=None)
 """Every version of a message has its own tests, and versions differ little: together they see many examples."""
 
 INT16 = st.integers(-(2**15), 2**15 - 1)

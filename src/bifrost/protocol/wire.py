@@ -48,45 +48,44 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_string(buffer: Buffer, position: int) -> tuple[str, int]:
     """A string with an int16 length."""
-    value, position = read_nullable_string(buffer, position)
-    if value is None:
-        raise ProtocolError("null where a string is required")
-    return value, position
-
-
-def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """A string with an int16 length, of which -1 means null."""
     (length,) = _INT16.unpack_from(buffer, position)
-    position += 2
     if length < 0:
-        return None, position
+        raise ProtocolError("null where a string is required")
+    position += 2
     end = position + length
     if end > len(buffer):
         raise ProtocolError("a string runs past the end of the frame")
     return str(buffer[position:end], "utf-8"), end
 
 
+def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """As `read_string`, with a negative length meaning null."""
+    (length,) = _INT16.unpack_from(buffer, position)
+    if length < 0:
+        return None, position + 2
+    return read_string(buffer, position)
+
+
 def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
     """A string whose varint length is one too large, so that 0 can mean null; here null is refused."""
-    value, position = read_compact_nullable_string(buffer, position)
-    if value is None:
-        raise ProtocolError("null where a string is required")
-    return value, position
-
-
-def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    """As `read_compact_string`, with null allowed."""
     length = buffer[position]
     if length >= 0x80:
         length, position = read_uvarint(buffer, position)
     else:
         position += 1
     if length == 0:
-        return None, position
+        raise ProtocolError("null where a string is required")
     end = position + length - 1
     if end > len(buffer):
         raise ProtocolError("a string runs past the end of the frame")
     return str(buffer[position:end], "utf-8"), end
+
+
+def read_compact_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """As `read_compact_string`, with null allowed."""
+    if not buffer[position]:
+        return None, position + 1
+    return read_compact_string(buffer, position)
 
 
 def read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:

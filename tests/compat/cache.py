@@ -62,7 +62,12 @@ def tool(name: str, hint: str) -> str:
 
 
 def run(
-    command: Sequence[str], *, what: str, cwd: Path | None = None, timeout_s: float = 300, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    what: str,
+    cwd: Path | None = None,
+    timeout_s: float = 300,
+    env: Mapping[str, str] | None = None,
 ) -> str:
     """Runs a download or a compiler and returns its output; a failure is `Unavailable` with its last lines."""
     try:

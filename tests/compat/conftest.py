@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-
 from tests.compat import wire
 from tests.compat.cache import Unavailable
 from tests.compat.clients.aiokafka_client import AioKafka
@@ -74,7 +73,9 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
 
     def start(name: str, *, advertised_port: int | None = None, **settings: str) -> PrivateServer:
         try:
-            server = start_private(name, tmp_path / f"{name}-{len(started)}", advertised_port=advertised_port, **settings)
+            server = start_private(
+                name, tmp_path / f"{name}-{len(started)}", advertised_port=advertised_port, **settings
+            )
         except Unavailable as error:
             skip_without(error)
             raise
@@ -102,18 +103,15 @@ def _driver_processes() -> Iterator[None]:
 
 
 @pytest.fixture(params=sorted(CLIENTS))
-def client(request: pytest.FixtureRequest, broker: Server) -> Iterator[Client]:
-    made = make_client(request.param, broker.bootstrap)
-    yield made
-    made.close()
+def client(request: pytest.FixtureRequest, broker: Server) -> Client:
+    return make_client(request.param, broker.bootstrap)
 
 
 @pytest.fixture(params=sorted(name for name, each in CLIENTS.items() if issubclass(each, AdminClient)))
-def admin(request: pytest.FixtureRequest, broker: Server) -> Iterator[AdminClient]:
+def admin(request: pytest.FixtureRequest, broker: Server) -> AdminClient:
     made = make_client(request.param, broker.bootstrap)
     assert isinstance(made, AdminClient)
-    yield made
-    made.close()
+    return made
 
 
 @pytest.fixture

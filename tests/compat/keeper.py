@@ -70,7 +70,7 @@ def _start(shared: Path, settings: dict[str, str]) -> None:
 def main(shared: Path, settings: dict[str, str]) -> None:
     state = shared / "state.json"
     workers = os.open(shared / "workers.pipe", os.O_RDONLY | os.O_NONBLOCK)
-    node = oracle.KafkaNode(shared / "node", **settings)
+    node = oracle.KafkaNode(shared / "node", advertised_port=None, **settings)
     try:
         node.start()
         state.write_text(json.dumps({"port": node.port, "log_dirs": str(node.log_dirs)}))

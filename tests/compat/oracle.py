@@ -91,9 +91,15 @@ def java_command(main_class: str, *arguments: str, heap: Sequence[str] = _JVM) -
 def dump_log_segments(*arguments: str) -> str:
     """What Kafka's own segment reader says; it prints its complaints on stdout, its crashes on stderr."""
     done = subprocess.run(
-        java_command("kafka.tools.DumpLogSegments", *arguments), capture_output=True, text=True, timeout=60, check=False
+        java_command("org.apache.kafka.tools.DumpLogSegments", *arguments),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    return done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "load main class" not in said, said
+    return said
 
 
 def free_port() -> int:

@@ -133,7 +133,7 @@ class ForeignServer:
 
 def start_private(name: str, directory: Path, *, advertised_port: int | None = None, **settings: str) -> PrivateServer:
     """A broker for one test or one module; settings as keywords, underscores for dots."""
-    kind = {"kafka": KafkaServer, "bifrost": BifrostServer}[name]
+    kind: type[KafkaServer] | type[BifrostServer] = KafkaServer if name == "kafka" else BifrostServer
     return kind(directory, advertised_port=advertised_port, **settings)
 
 

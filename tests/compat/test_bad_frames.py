@@ -10,17 +10,27 @@ import json
 import struct
 
 import pytest
-
 from tests.compat import wire
 from tests.compat.answers_file import FOLDER
 from tests.compat.servers import Server
 from tests.compat.test_wire_answers import RECORD
 
 UNSUPPORTED_VERSION = 35
-SPINE = (
-    "produce fetch list_offsets metadata api_versions create_topics delete_topics create_partitions "
-    "offset_for_leader_epoch init_producer_id describe_cluster describe_configs describe_topic_partitions"
-).split()
+SPINE = [
+    "produce",
+    "fetch",
+    "list_offsets",
+    "metadata",
+    "api_versions",
+    "create_topics",
+    "delete_topics",
+    "create_partitions",
+    "offset_for_leader_epoch",
+    "init_producer_id",
+    "describe_cluster",
+    "describe_configs",
+    "describe_topic_partitions",
+]
 
 
 def _assert_closed(broker: Server, data: bytes) -> None:
@@ -41,7 +51,22 @@ def _header(api_key: int, version: int, *, flexible: bool = False) -> bytes:
 
 @pytest.mark.parametrize(
     ("api_key", "version"),
-    [(999, 0), (-1, 0), (3, 99), (3, -1), (0, 0), (0, 1), (0, 2), (0, 14), (1, 3), (1, 19), (2, 0), (19, 1), (22, 6), (4, 0)],
+    [
+        (999, 0),
+        (-1, 0),
+        (3, 99),
+        (3, -1),
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 14),
+        (1, 3),
+        (1, 19),
+        (2, 0),
+        (19, 1),
+        (22, 6),
+        (4, 0),
+    ],
 )
 def test_an_unknown_api_or_version_closes_the_connection(api_key: int, version: int, broker: Server) -> None:
     _assert_closed(broker, _frame(_header(api_key, version, flexible=version > 8) + b"\x00" * 32))
@@ -99,7 +124,9 @@ def test_advertised_ranges_are_kafkas(version: int, broker: Server) -> None:
     """An API may be left out; what is offered is offered at all of Kafka's versions, since clients choose by range."""
     with wire.Wire(broker.bootstrap) as connection:
         answer = connection.ask("api_versions", version, client_software_name="compat", client_software_version="1")
-    offered = {wire.api_name(each["api_key"]): [each["min_version"], each["max_version"]] for each in answer["api_keys"]}
+    offered = {
+        wire.api_name(each["api_key"]): [each["min_version"], each["max_version"]] for each in answer["api_keys"]
+    }
     file = FOLDER / "advertised.json"
     if RECORD and broker.name == "kafka":
         file.write_text(json.dumps(offered, indent=1) + "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.compat import batches, wire
 from tests.compat.clients.base import CODECS, EARLIEST, Client, Codec, Record
 from tests.compat.conftest import NewTopicFunction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.compat.clients.base import EARLIEST, Acked, Client, Record
 from tests.compat.conftest import NewTopicFunction
 

@@ -1,4 +1,4 @@
-"""What a broker refuses, and how: too large, unknown, corrupt, out of range; each as the client sees it or on the wire."""
+"""What a broker refuses, and how: too large, unknown, corrupt, out of range; as clients see it or on the wire."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import pytest
-
 from tests.compat import batches, wire
 from tests.compat.clients.base import EARLIEST, Client, ClientError, Record
 from tests.compat.conftest import BROKERS, FOREIGN, NewTopicFunction, StartBroker, make_client, unique_name

@@ -6,7 +6,6 @@ import threading
 import time
 
 import pytest
-
 from tests.compat.clients.base import EARLIEST, LATEST, Client, Record, Stored
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction
@@ -59,7 +58,9 @@ def test_from_the_end_only_later_records_come(client: Client, broker: Server, wr
 
 def test_ends_of_the_log(client: Client, broker: Server, new_topic: NewTopicFunction) -> None:
     topic = new_topic(3)
-    Confluent(broker.bootstrap).produce(topic, [Record(b"v", partition=1), Record(b"v", partition=1), Record(b"v", partition=2)])
+    Confluent(broker.bootstrap).produce(
+        topic, [Record(b"v", partition=1), Record(b"v", partition=1), Record(b"v", partition=2)]
+    )
     assert client.offsets(topic, [0, 1, 2], EARLIEST) == {0: 0, 1: 0, 2: 0}
     assert client.offsets(topic, [0, 1, 2], LATEST) == {0: 0, 1: 2, 2: 1}
 

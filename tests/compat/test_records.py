@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-
 from tests.compat.clients.base import EARLIEST, Client, Headers, Record, Stored
 from tests.compat.conftest import NewTopicFunction
 
@@ -17,7 +16,9 @@ def _roundtrip(writer: Client, readers: list[Client], topic: str, records: list[
     return {reader.name: reader.consume(topic, {0: EARLIEST}, len(records)) for reader in readers}
 
 
-def test_headers_keep_names_values_and_order(client: Client, all_clients: list[Client], new_topic: NewTopicFunction) -> None:
+def test_headers_keep_names_values_and_order(
+    client: Client, all_clients: list[Client], new_topic: NewTopicFunction
+) -> None:
     """Names may repeat, values may be empty or null."""
     headers: list[Headers] = [
         (),

@@ -13,7 +13,6 @@ import uuid
 from dataclasses import dataclass
 
 import pytest
-
 from tests.compat import answers_file
 from tests.compat.questions import configs, fetch, offsets, produce, topics
 from tests.compat.questions.catalogue import QUESTIONS, Question
@@ -34,7 +33,7 @@ class Difference:
     reason: str
 
     def covers(self, question: Question, line: str) -> bool:
-        path = line.split(": Kafka ")[0]
+        path = line.split(": Kafka ", maxsplit=1)[0]
         return bool(re.fullmatch(self.question, str(question)) and re.fullmatch(self.path, path))
 
 
@@ -56,7 +55,9 @@ def test_the_answer_is_kafkas(question: Question, broker: Server, stage: Stage) 
     kafka = answers_file.load(question.api, question.name)
     assert kafka is not None, "Kafka has not been asked this yet"
     lines = answers_file.differences(kafka, fields)
-    known = [] if broker.name == "kafka" else [each for each in DIFFERENCES if re.fullmatch(each.question, str(question))]
+    known = (
+        [] if broker.name == "kafka" else [each for each in DIFFERENCES if re.fullmatch(each.question, str(question))]
+    )
     unexpected = [line for line in lines if not any(each.covers(question, line) for each in known)]
     assert not unexpected, "\n".join(["", *unexpected])
     stale = [each for each in known if not any(each.covers(question, line) for line in lines)]

@@ -79,7 +79,9 @@ class Wire:
         data = frame.getvalue()
         _, size = header(data, 0)
         entity, body_size = body(data, size)
-        assert size + body_size == len(data), f"{len(data) - size - body_size} bytes follow the answer to {api} v{version}"
+        assert size + body_size == len(data), (
+            f"{len(data) - size - body_size} bytes follow the answer to {api} v{version}"
+        )
         return dict(plain(entity))
 
     def receive_frame(self) -> bytes:

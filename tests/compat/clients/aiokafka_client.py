@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions  # type: ignore[import-untyped]
 from aiokafka.admin import NewTopic as AioNewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
-
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaError, for_code  # type: ignore[import-untyped]
 from tests.compat.clients.base import (
     EARLIEST,
     LATEST,
@@ -135,7 +134,7 @@ class AioKafka(AdminClient):
                     return {where.partition: o for where, o in (await consumer.beginning_offsets(asked)).items()}
                 if at == LATEST:
                     return {where.partition: o for where, o in (await consumer.end_offsets(asked)).items()}
-                answered = await consumer.offsets_for_times({where: at for where in asked})
+                answered = await consumer.offsets_for_times(dict.fromkeys(asked, at))
                 return {where.partition: found.offset if found else None for where, found in answered.items()}
 
         return _run(work())
@@ -154,7 +153,9 @@ class AioKafka(AdminClient):
         assignments = None if topic.assignment is None else {p: list(ids) for p, ids in topic.assignment.items()}
 
         async def work() -> None:
-            wanted = AioNewTopic(topic.name, *counts, replica_assignments=assignments, topic_configs=dict(topic.configs))
+            wanted = AioNewTopic(
+                topic.name, *counts, replica_assignments=assignments, topic_configs=dict(topic.configs)
+            )
             async with self._admin() as admin:
                 answer = await admin.create_topics([wanted], validate_only=validate_only)
                 for _, code, *message in answer.topic_errors:

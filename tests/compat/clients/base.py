@@ -127,9 +127,6 @@ class Client(ABC):
     def offsets(self, topic: str, partitions: Sequence[int], at: int) -> dict[int, int | None]:
         """The offset at EARLIEST, LATEST or a timestamp in ms; None where no record is that young."""
 
-    def close(self) -> None:
-        """Gives back what the client holds."""
-
 
 class AdminClient(Client):
     """A client that also has the topic admin calls."""

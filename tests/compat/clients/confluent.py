@@ -7,11 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient as RdAdmin
-from confluent_kafka.admin import ConfigResource, NewPartitions
-from confluent_kafka.admin import NewTopic as RdNewTopic
-
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.cimpl import NewTopic as RdNewTopic
 from tests.compat.clients.base import (
     EARLIEST,
     LATEST,
@@ -134,7 +143,9 @@ class Confluent(AdminClient):
         consumer = self._consumer()
         try:
             if at in (EARLIEST, LATEST):
-                marks = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=TIMEOUT_S) for p in partitions}
+                marks = {
+                    p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=TIMEOUT_S) for p in partitions
+                }
                 return {p: mark[0] if at == EARLIEST else mark[1] for p, mark in marks.items()}
             asked = [TopicPartition(topic, partition, at) for partition in partitions]
             answered = consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
@@ -167,7 +178,9 @@ class Confluent(AdminClient):
         self._admin(lambda admin: admin.delete_topics([topic]))
 
     def create_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]] | None = None) -> None:
-        extra: dict[str, Any] = {} if assignment is None else {"replica_assignment": [list(each) for each in assignment]}
+        extra: dict[str, Any] = (
+            {} if assignment is None else {"replica_assignment": [list(each) for each in assignment]}
+        )
         self._admin(lambda admin: admin.create_partitions([NewPartitions(topic, total, **extra)]))
 
     def describe_topic(self, topic: str) -> tuple[PartitionInfo, ...]:

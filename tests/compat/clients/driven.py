@@ -72,7 +72,9 @@ class DrivenClient(AdminClient):
         assert driver.stdin is not None
         assert driver.stdout is not None
         timeout_ms = int(TIMEOUT_S * 1000)
-        driver.stdin.write(json.dumps({"op": op, "bootstrap": self.bootstrap, "timeout_ms": timeout_ms, **arguments}) + "\n")
+        driver.stdin.write(
+            json.dumps({"op": op, "bootstrap": self.bootstrap, "timeout_ms": timeout_ms, **arguments}) + "\n"
+        )
         driver.stdin.flush()
         answer = json.loads(driver.stdout.readline() or '{"error": {"code": null, "text": "the driver died"}}')
         if "timeout" in answer:

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 with warnings.catch_warnings():
     # It loads its message definitions through importlib.resources.read_text, which Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
     from kafka import codec as kafka_codec
-    from kafka.admin import ConfigResource
-    from kafka.errors import KafkaError, for_code
+    from kafka.admin import ConfigResource  # type: ignore[import-untyped]
+    from kafka.errors import KafkaError, for_code  # type: ignore[import-untyped]
 
 from tests.compat.clients.base import (
     EARLIEST,
@@ -148,7 +148,7 @@ class KafkaPython(AdminClient):
                 return {where.partition: offset for where, offset in consumer.beginning_offsets(asked).items()}
             if at == LATEST:
                 return {where.partition: offset for where, offset in consumer.end_offsets(asked).items()}
-            answered = consumer.offsets_for_times({where: at for where in asked})
+            answered = consumer.offsets_for_times(dict.fromkeys(asked, at))
             return {where.partition: found.offset if found else None for where, found in answered.items()}
 
     def _admin(self, call: Callable[[KafkaAdminClient], T]) -> T:

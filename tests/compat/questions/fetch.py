@@ -48,7 +48,11 @@ _read("two_partitions", wanted(0), wanted(0, partition=1))
 _read("the_same_partition_twice", wanted(0), wanted(4))
 _read("committed_only", wanted(0), isolation_level=1)
 _read("one_byte_in_all_still_sends_a_batch", wanted(0), wanted(0, partition=1), max_bytes=1)
-_read("one_byte_per_partition", wanted(0) | {"partition_max_bytes": 1}, wanted(0, partition=1) | {"partition_max_bytes": 1})
+_read(
+    "one_byte_per_partition",
+    wanted(0) | {"partition_max_bytes": 1},
+    wanted(0, partition=1) | {"partition_max_bytes": 1},
+)
 _read("second_batch_cut_by_the_limit", wanted(0) | {"partition_max_bytes": 200})
 _read("current_epoch", wanted(0, current_leader_epoch=0), first=9)
 _read("future_epoch", wanted(0, current_leader_epoch=5), first=9)

@@ -67,7 +67,6 @@ _epoch("unknown_partition", 0, partition=9)
 _epoch("unknown_topic", 0, topic="@missing")
 
 
-
 def _producer(name: str, first: int | None = None, **fields: Any) -> None:
     def function(stage: Stage, ask: Ask) -> Answers:
         return ask(**fields)
@@ -88,6 +87,7 @@ _producer("empty_transactional_id", transactional_id="", transaction_timeout=600
 _producer("with_old_id", first=3, transactional_id=None, producer_id=5, producer_epoch=1)
 _producer("with_epoch_only", first=3, transactional_id=None, producer_id=-1, producer_epoch=1)
 _producer("with_id_only", first=3, transactional_id=None, producer_id=5, producer_epoch=-1)
+
 
 @question("api_versions", first=3)
 def with_a_bad_client_name(stage: Stage, ask: Ask) -> Answers:

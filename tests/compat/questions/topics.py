@@ -88,7 +88,7 @@ def _assign(name: str, assignments: list[tuple[int, list[str | int]]], counts: t
             {"partition_index": partition, "broker_ids": [stage.node if each == "node" else each for each in replicas]}
             for partition, replicas in assignments
         ]
-        topic = {"name": stage.name("new"), "assignments": lists}
+        topic: dict[str, Any] = {"name": stage.name("new"), "assignments": lists}
         topic |= {"num_partitions": counts[0], "replication_factor": counts[1]}
         return _without_configs(ask(topics=[topic], timeout=5000, validate_only=True))
 

@@ -70,8 +70,10 @@ def test_random_bytes_close_their_own_connection_only(cluster: Cluster, wire: Wi
 def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_format(wire: Wire) -> None:
     wire.send_bytes(frame(header(18, 77, flexible=True) + b"whatever comes in version 77"))
     answer = wire.receive_frame()
-    correlation_id, error, count, key, low, high = struct.unpack_from(">ihihhh", answer)
-    assert (correlation_id, error, count, key, low, high) == (7, ErrorCode.UNSUPPORTED_VERSION, 1, 18, 0, 4)
+    correlation_id, error, count = struct.unpack_from(">ihi", answer)
+    rows = list(struct.iter_unpack(">hhh", answer[10:]))
+    assert (correlation_id, error, count) == (7, ErrorCode.UNSUPPORTED_VERSION, len(rows))
+    assert (18, 0, 4) in rows
     assert serves(wire)
 
 

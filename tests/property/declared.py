@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
 from bifrost.protocol.messages import DECLARED, request_class, response_class
-from bifrost.protocol.primitives import UVARINT
+from bifrost.protocol.wire import UVARINT
 from bifrost.protocol.schema import (
     BOOL,
     FLOAT64,

@@ -49,7 +49,7 @@ def compress(codec: Codec, data: Buffer) -> bytes:
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            return bytes(cramjam.lz4.compress(data))
+            return _compress_lz4(data)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data))
 
@@ -127,3 +127,10 @@ def _decompress_block(data: Buffer, limit_bytes: int) -> bytearray:
     except cramjam.DecompressionError as error:
         raise CorruptBatchError(f"snappy block does not decompress: {error}") from error
     return output
+
+
+def _compress_lz4(data: Buffer) -> bytes:
+    """A frame of blocks that stand alone: Java clients and Kafka itself refuse blocks that refer to earlier ones."""
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(bytes(data))
+    return bytes(compressor.finish())

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from bifrost.errors import ProtocolError
 from bifrost.protocol.apis import FLEXIBLE_SINCE, NEVER_FLEXIBLE, ApiKey
-from bifrost.protocol.primitives import Buffer, skip_tags
+from bifrost.protocol.wire import Buffer, skip_tags
 
 LENGTH_BYTES: Final = 4
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from bifrost.protocol.codec import reader
 from bifrost.protocol.messages import AUTHORIZED_OPERATIONS_OMITTED
 from bifrost.protocol.messages.cluster import MetadataRequest
-from bifrost.protocol.primitives import UVARINT, Buffer
+from bifrost.protocol.wire import UVARINT, Buffer
 
 _FLEXIBLE: Final = MetadataRequest.flexible
 _I16: Final = Struct(">h")

@@ -152,20 +152,24 @@ def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, memoryview], int
     return fields, position
 
 
+class _Uvarints(dict[int, bytes]):
+    """Unsigned varints by value. The short ones are kept ready: nearly every length and count is one of them."""
+
+    def __missing__(self, value: int) -> bytes:
+        encoded = bytearray()
+        while value > 0x7F:
+            encoded.append(value & 0x7F | 0x80)
+            value >>= 7
+        encoded.append(value)
+        return bytes(encoded)
+
+
+UVARINT: Final = _Uvarints((value, bytes((value,))) for value in range(0x80))
+
+
 def uvarint(value: int) -> bytes:
     """`value` as an unsigned varint."""
-    if value < 0x80:
-        return _ONE_BYTE[value]
-    if value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    if value < 0x200000:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return UVARINT[value]
 
 
 def string(value: str | None) -> bytes:
@@ -208,6 +212,3 @@ def request_frame(
     """A whole request: its length, its header and the pieces of its body. The client id is never compact."""
     header = _REQUEST_HEADER.pack(api_key, version, correlation_id) + string(client_id) + (b"\0" if flexible else b"")
     return b"".join((_INT32.pack(len(header) + sum(map(len, body))), header, *body))
-
-
-_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))

@@ -11,7 +11,7 @@ import pytest
 from bifrost.errors import ErrorCode, ProtocolError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
-from bifrost.protocol.primitives import UVARINT, read_uvarint, skip_tags
+from bifrost.protocol.wire import UVARINT, read_uvarint, skip_tags
 from bifrost.protocol.schema import (
     I8,
     I16,
@@ -206,8 +206,8 @@ COMPACT = writer(Everything, 3)(everything())
         (3, UVARINT[32769] + b"x" * 32768 + COMPACT[2:], "text has length 32768"),
         (3, COMPACT[:8] + b"\xff\xff\xff\xff\x0f" + COMPACT[9:], "4294967294 numbers in"),
         (3, COMPACT[:-1] + b"\x01", "out of range|tagged fields"),
-        (3, COMPACT[:-1] + b"\x7f\0\0", "127 tagged fields in 2 bytes"),
-        (3, COMPACT[:-1] + b"\x01\x09\x05abcd", "end after the message"),
+        (3, COMPACT[:-1] + b"\x7f\0\0", "index out of range"),
+        (3, COMPACT[:-1] + b"\x01\x09\x05abcd", "runs past the end"),
         (3, COMPACT[:-1] + b"\x01\x01\x05\0\0\0\0\0", "tagged_number does not fill its tag"),
     ],
 )

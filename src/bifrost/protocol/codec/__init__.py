@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from bifrost.protocol.codec.reading import ReaderSource
 from bifrost.protocol.codec.writing import WriterSource
-from bifrost.protocol.primitives import Buffer
 from bifrost.protocol.schema import Message
+from bifrost.protocol.wire import Buffer
 
 M = TypeVar("M", bound=Message)
 

@@ -15,7 +15,6 @@ from msgspec import NODEFAULT
 
 from bifrost.errors import ProtocolError
 from bifrost.protocol.codec.source import Source, word
-from bifrost.protocol.primitives import Buffer, read_uvarint, skip_tags
 from bifrost.protocol.schema import (
     UUID128,
     Array,
@@ -29,6 +28,7 @@ from bifrost.protocol.schema import (
     WireType,
     fields_of,
 )
+from bifrost.protocol.wire import Buffer, read_uvarint, skip_tags
 
 STRING_BYTES_MAX: Final = 0x7FFF
 """What a 16-bit length can say; Kafka holds compact strings to it as well."""

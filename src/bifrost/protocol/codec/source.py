@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from struct import Struct as Packer
 from typing import Any, Final
 
-from bifrost.protocol.primitives import Packers
 from bifrost.protocol.schema import Field, Message, Struct, fields_of
+
+
+class Packers(dict[int, Packer]):
+    """Packers of n numbers of one kind, by n. Short ones are kept; a peer's long arrays do not fill our memory."""
+
+    _KEPT_MAX = 64
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self._code = code
+
+    def __missing__(self, count: int) -> Packer:
+        packer = Packer(f">{count}{self._code}")
+        if count <= self._KEPT_MAX:
+            self[count] = packer
+        return packer
+
 
 _PACKERS: Final[dict[str, Packers]] = {}
 

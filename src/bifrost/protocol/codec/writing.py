@@ -7,7 +7,6 @@ from struct import Struct as Packer
 from typing import Any, Final
 
 from bifrost.protocol.codec.source import Source, word
-from bifrost.protocol.primitives import UVARINT
 from bifrost.protocol.schema import (
     FOREVER,
     UUID128,
@@ -21,6 +20,7 @@ from bifrost.protocol.schema import (
     Struct,
     WireType,
 )
+from bifrost.protocol.wire import UVARINT
 
 _LENGTH_CODE: Final = {String: "h", Bytes: "i", Array: "i"}
 _EMPTY: Final = {String: "''", Bytes: "b''", Array: "()"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.compat import batches, wire
-from tests.compat.clients.base import CODECS, EARLIEST, Client, Codec, Record
+from tests.compat.clients.base import CODECS, Client, Codec, Record
 from tests.compat.conftest import NewTopicFunction
 from tests.compat.servers import Server
 
@@ -29,7 +29,7 @@ def test_every_client_reads_what_every_other_wrote(
         writer.produce(topic, records, codec=codec)
         written += [(record.key, record.value) for record in records]
     for reader in able:
-        found = reader.consume(topic, {0: EARLIEST}, len(written))
+        found = reader.consume(topic, {0: 0}, len(written))
         assert [(record.key, record.value) for record in found] == written, reader.name
         assert [record.offset for record in found] == list(range(len(written))), reader.name
 
@@ -44,7 +44,7 @@ def test_batches_keep_the_codec_the_client_chose(client: Client, broker: Server,
         client.produce(topic, records, codec=codec)
         headers = batches.headers_of(wire.fetch_records(broker.bootstrap, topic, 0))
         assert {header["attributes"] & 7 for header in headers} == {number}, codec
-        found = client.consume(topic, {0: EARLIEST}, len(records))
+        found = client.consume(topic, {0: 0}, len(records))
         assert [(each.key, each.value) for each in found] == [(each.key, each.value) for each in records]
     missing = [codec for codec in CODECS if codec not in client.codecs]
     if missing:

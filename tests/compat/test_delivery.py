@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.compat.clients.base import EARLIEST, Acked, Client, Record
+from tests.compat.clients.base import Acked, Client, Record
 from tests.compat.conftest import NewTopicFunction
 
 
@@ -12,7 +12,7 @@ def test_acks(acks: int, client: Client, new_topic: NewTopicFunction) -> None:
     topic = new_topic()
     records = [Record(f"{index}".encode(), partition=0) for index in range(20)]
     acked = client.produce(topic, records, acks=acks)
-    found = client.consume(topic, {0: EARLIEST}, len(records))
+    found = client.consume(topic, {0: 0}, len(records))
     assert [record.value for record in found] == [record.value for record in records]
     if acks != 0 and "acked-offsets" not in client.lacks:
         assert acked == [Acked(0, offset) for offset in range(20)]
@@ -22,7 +22,7 @@ def test_an_idempotent_producer_without_faults(client: Client, new_topic: NewTop
     topic = new_topic(2)
     records = [Record(f"{index}".encode(), partition=index // 100) for index in range(200)]
     client.produce(topic, records, idempotent=True, batch_bytes=1000)
-    found = client.consume(topic, {0: EARLIEST, 1: EARLIEST}, len(records))
+    found = client.consume(topic, {0: 0, 1: 0}, len(records))
     for partition in (0, 1):
         values = [record.value for record in found if record.partition == partition]
         assert values == [record.value for record in records if record.partition == partition]

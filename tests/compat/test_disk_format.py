@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.compat import batches, oracle, wire
 from tests.compat.cache import Unavailable
-from tests.compat.clients.base import CODECS, EARLIEST, LATEST, Record, Stored
+from tests.compat.clients.base import CODECS, LATEST, Record, Stored
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import BROKERS, FOREIGN, StartBroker, skip_without, unique_name
 from tests.compat.servers import PrivateServer
@@ -61,7 +61,7 @@ def fill(server: PrivateServer, topic: str) -> int:
 
 
 def read_all(server: PrivateServer, topic: str, count: int) -> list[Stored]:
-    return Confluent(server.bootstrap).consume(topic, {0: EARLIEST}, count)
+    return Confluent(server.bootstrap).consume(topic, {0: 0}, count)
 
 
 def dump(*arguments: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.compat import batches, wire
-from tests.compat.clients.base import EARLIEST, Client, ClientError, Record
+from tests.compat.clients.base import Client, ClientError, Record
 from tests.compat.conftest import BROKERS, FOREIGN, NewTopicFunction, StartBroker, make_client, unique_name
 from tests.compat.servers import Server
 
@@ -39,13 +39,13 @@ def test_a_message_over_the_topics_limit_is_refused(client: Client, new_topic: N
 def test_the_size_limit_counts_the_compressed_batch(client: Client, new_topic: NewTopicFunction) -> None:
     topic = new_topic(1, {"max.message.bytes": "20000"})
     client.produce(topic, [Record(b"x" * 100_000, partition=0)], codec="gzip")
-    assert [len(record.value or b"") for record in client.consume(topic, {0: EARLIEST}, 1)] == [100_000]
+    assert [len(record.value or b"") for record in client.consume(topic, {0: 0}, 1)] == [100_000]
 
 
 def test_producing_to_a_missing_topic_creates_it(client: Client) -> None:
     topic = unique_name("auto")
     client.produce(topic, [Record(b"v")])
-    assert [record.value for record in client.consume(topic, {0: EARLIEST}, 1)] == [b"v"]
+    assert [record.value for record in client.consume(topic, {0: 0}, 1)] == [b"v"]
 
 
 def test_reading_past_the_end_is_out_of_range(client: Client, new_topic: NewTopicFunction) -> None:
@@ -101,4 +101,4 @@ def test_without_auto_creation_a_missing_topic_stays_missing(kind: str, start_br
     wire.create_topic(server.bootstrap, topic)
     client = make_client("confluent", server.bootstrap)
     client.produce(topic, [Record(b"v", partition=0)])
-    assert [record.value for record in client.consume(topic, {0: EARLIEST}, 1)] == [b"v"]
+    assert [record.value for record in client.consume(topic, {0: 0}, 1)] == [b"v"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 
-from tests.compat.clients.base import EARLIEST, Client, Record
+from tests.compat.clients.base import Client, Record
 from tests.compat.conftest import NewTopicFunction
 
 PARTITIONS = 10
@@ -46,7 +46,7 @@ def test_murmur2_matches_its_published_values() -> None:
 def test_keys_land_in_the_partition_of_the_clients_partitioner(client: Client, new_topic: NewTopicFunction) -> None:
     topic = new_topic(PARTITIONS)
     client.produce(topic, [Record(b"value of " + key, key=key) for key in KEYS])
-    found = client.consume(topic, dict.fromkeys(range(PARTITIONS), EARLIEST), len(KEYS))
+    found = client.consume(topic, dict.fromkeys(range(PARTITIONS), 0), len(KEYS))
     landed = {record.key: record.partition for record in found}
     assert landed == {key: expected_partition(client, key) for key in KEYS}
     assert len(set(landed.values())) > PARTITIONS // 2, "the keys should spread"
@@ -55,5 +55,5 @@ def test_keys_land_in_the_partition_of_the_clients_partitioner(client: Client, n
 def test_a_named_partition_wins_over_the_partitioner(client: Client, new_topic: NewTopicFunction) -> None:
     topic = new_topic(PARTITIONS)
     client.produce(topic, [Record(b"here", key=b"a", partition=number) for number in range(PARTITIONS)])
-    found = client.consume(topic, dict.fromkeys(range(PARTITIONS), EARLIEST), PARTITIONS)
+    found = client.consume(topic, dict.fromkeys(range(PARTITIONS), 0), PARTITIONS)
     assert sorted(record.partition for record in found) == list(range(PARTITIONS))

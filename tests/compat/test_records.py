@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.compat.clients.base import EARLIEST, Client, Headers, Record, Stored
+from tests.compat.clients.base import Client, Headers, Record, Stored
 from tests.compat.conftest import NewTopicFunction
 
 MEGABYTE = 1_000_000
@@ -13,7 +13,7 @@ MEGABYTE = 1_000_000
 
 def _roundtrip(writer: Client, readers: list[Client], topic: str, records: list[Record]) -> dict[str, list[Stored]]:
     writer.produce(topic, records)
-    return {reader.name: reader.consume(topic, {0: EARLIEST}, len(records)) for reader in readers}
+    return {reader.name: reader.consume(topic, {0: 0}, len(records)) for reader in readers}
 
 
 def test_headers_keep_names_values_and_order(
@@ -64,7 +64,7 @@ def test_log_append_time_is_the_brokers(client: Client, all_clients: list[Client
     client.produce(topic, records)
     after_ms = int(time.time() * 1000)
     for reader in all_clients:
-        found = reader.consume(topic, {0: EARLIEST}, len(records))
+        found = reader.consume(topic, {0: 0}, len(records))
         assert all(before_ms <= record.timestamp_ms <= after_ms for record in found), reader.name
         assert all(record.append_time for record in found), reader.name
 
@@ -76,6 +76,6 @@ def test_one_byte_and_ten_megabytes(client: Client, new_topic: NewTopicFunction)
     records = [Record(b"x", partition=0), Record(large, partition=0), Record(b"y", partition=0)]
     for record in records:
         client.produce(topic, [record], max_bytes=11 * MEGABYTE)
-    found = client.consume(topic, {0: EARLIEST}, 3)
+    found = client.consume(topic, {0: 0}, 3)
     assert [len(record.value or b"") for record in found] == [1, 10 * MEGABYTE, 1]
     assert [record.value for record in found] == [record.value for record in records]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.compat import wire
-from tests.compat.clients.base import EARLIEST, AdminClient, ClientError, NewTopic, PartitionInfo, Record
+from tests.compat.clients.base import AdminClient, ClientError, NewTopic, PartitionInfo, Record
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.servers import Server
 
@@ -52,7 +52,7 @@ def test_create_with_configs_then_use(admin: AdminClient) -> None:
     assert configs["max.message.bytes"] == "2000000"
     assert configs["retention.ms"] == "-1"
     admin.produce(topic, [Record(b"v", partition=2)])
-    assert [record.value for record in admin.consume(topic, {2: EARLIEST}, 1)] == [b"v"]
+    assert [record.value for record in admin.consume(topic, {2: 0}, 1)] == [b"v"]
 
 
 def test_create_with_replica_assignment(admin: AdminClient, node: int) -> None:
@@ -85,7 +85,7 @@ def test_a_deleted_name_starts_afresh(admin: AdminClient, new_topic: NewTopicFun
         wire.wait_for_leaders(connection, topic, 1)
     assert admin.offsets(topic, [0], -1) == {0: 0}
     admin.produce(topic, [Record(b"new", partition=0)])
-    assert [record.value for record in admin.consume(topic, {0: EARLIEST}, 1)] == [b"new"]
+    assert [record.value for record in admin.consume(topic, {0: 0}, 1)] == [b"new"]
 
 
 def test_add_partitions(admin: AdminClient, new_topic: NewTopicFunction, node: int) -> None:
@@ -95,7 +95,7 @@ def test_add_partitions(admin: AdminClient, new_topic: NewTopicFunction, node: i
     admin.create_partitions(topic, 4, [[node]])
     eventually(lambda: partitions_of(admin, topic) == 4, "four partitions")
     admin.produce(topic, [Record(b"v", partition=3)])
-    assert [record.partition for record in admin.consume(topic, {3: EARLIEST}, 1)] == [3]
+    assert [record.partition for record in admin.consume(topic, {3: 0}, 1)] == [3]
 
 
 def test_describe_cluster(admin: AdminClient, broker: Server) -> None:

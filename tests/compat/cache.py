@@ -39,8 +39,24 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+_failed: dict[str, Unavailable] = {}
+
+
 def once(name: str, build: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache, filled by `build` unless an earlier run has finished doing so."""
+    """The folder `name` of the cache, filled by `build` unless an earlier run has finished doing so.
+
+    What cannot be had is not tried again in the same process: every test that needs it is skipped at once.
+    """
+    if name in _failed:
+        raise _failed[name]
+    try:
+        return _built(name, build)
+    except Unavailable as error:
+        _failed[name] = error
+        raise
+
+
+def _built(name: str, build: Callable[[Path], None]) -> Path:
     target = folder() / name
     marker = target / ".complete"
     with locked(folder() / f"{name}.lock"):

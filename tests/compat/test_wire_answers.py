@@ -37,7 +37,13 @@ class Difference:
         return bool(re.fullmatch(self.question, str(question)) and re.fullmatch(self.path, path))
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+_OPAQUE = "a batch is not opened on the way in (produce.validation=header), so what only its records show is not seen"
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference("produce-(both_above_records|both_below_records|torn_record)", ".*", _OPAQUE),
+    Difference("produce-(gzip|zstd)_of_garbage", ".*", _OPAQUE),
+    Difference("produce-wrong_max_timestamp", "3:stored.*", _OPAQUE),
+)
 
 
 @pytest.fixture(scope="session")

@@ -33,11 +33,16 @@ class Metric:
 
 
 class Pairing(enum.Enum):
-    """Which flush policies meet: (subject, reference, words)."""
+    """Which flush policies meet: (subject, reference, what that means, how it is set)."""
 
-    EQUAL = (Durability.OS, Durability.OS, "page cache on both")
-    ACK_VS_CACHE = (Durability.ACK, Durability.OS, "on disk vs page cache")
-    ACK_VS_FLUSH = (Durability.ACK, Durability.ACK, "on disk on both")
+    EQUAL = (Durability.OS, Durability.OS, "page cache on both", "flush.policy=os : Kafka as it comes")
+    ACK_VS_CACHE = (Durability.ACK, Durability.OS, "on disk vs page cache", "flush.policy=ack : Kafka as it comes")
+    ACK_VS_FLUSH = (
+        Durability.ACK,
+        Durability.ACK,
+        "on disk on both",
+        "flush.policy=ack : log.flush.interval.messages=1",
+    )
 
     def durability(self, side: int) -> Durability:
         """Of the reference (side 0) or the subject (side 1)."""
@@ -47,6 +52,10 @@ class Pairing(enum.Enum):
     def words(self) -> str:
         return self.value[2]
 
+    @property
+    def settings(self) -> str:
+        return self.value[3]
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
@@ -54,7 +63,6 @@ class Effort:
 
     name: str
     samples: int
-    warm_samples: int
     seconds: float
     warm_seconds: float
     memory_seconds: float
@@ -70,9 +78,8 @@ class Effort:
 FULL = Effort(
     name="full",
     samples=3,
-    warm_samples=1,
     seconds=1.2,
-    warm_seconds=0.3,
+    warm_seconds=0.5,
     memory_seconds=20.0,
     idle_seconds=10.0,
     connections=10_000,
@@ -85,7 +92,6 @@ FULL = Effort(
 QUICK = Effort(
     name="quick",
     samples=1,
-    warm_samples=0,
     seconds=0.5,
     warm_seconds=0.2,
     memory_seconds=5.0,

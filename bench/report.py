@@ -30,13 +30,15 @@ def show(console: Console, answers: list[Answered], names: list[str], effort: Ef
             table.add_section()
             table.add_row(Text(policy, style="bold cyan"))
         if answered.failure:
-            table.add_row(answered.question.title_for(effort), Text("failed, see below", style="red"))
+            table.add_row(answered.question.title_for(effort), Text("no answer, see below", style="red"))
         for number, row in enumerate(rows(answered, effort)):
             _add(table, row, first=number == 0, two=bool(subject))
     console.print(table)
     for answered in answers:
         if answered.failure:
             console.print(Text(f"{answered.question.name}: {answered.failure}", style="red"))
+    for pairing in order:
+        console.print(f"{pairing.words}: {pairing.settings}", highlight=False)
     console.print(
         "ratio: of medians. spread: (max - min) / median of the worse side. "
         "c: the client was the limit. n: other processes used the machine meanwhile."

@@ -48,23 +48,16 @@ class Run:
         self._deadline = time.monotonic() + effort.minutes_max * 60
 
     def ask_all(self, questions: list[Question]) -> list[Answered]:
-        task = self._progress.add_task("", total=sum(self._steps(question) for question in questions))
+        task = self._progress.add_task("", total=sum(map(self._rounds, questions)) * len(self._kinds))
         answers, steps = [], 0
         for question in questions:
             answers.append(self._ask_in_time(question, task))
-            steps += self._steps(question)
+            steps += self._rounds(question) * len(self._kinds)
             self._progress.update(task, completed=steps)  # also past what failed halfway
         return answers
 
-    def _steps(self, question: Question) -> int:
-        warm, counted = self._rounds(question)
-        return (warm + counted) * len(self._kinds)
-
-    def _rounds(self, question: Question) -> tuple[int, int]:
-        """(thrown away, counted)."""
-        if question.fresh or question.samples is not None:
-            return 0, question.samples or self._effort.samples
-        return self._effort.warm_samples, self._effort.samples
+    def _rounds(self, question: Question) -> int:
+        return question.samples or self._effort.samples
 
     def _ask_in_time(self, question: Question, task: TaskID) -> Answered:
         if time.monotonic() > self._deadline:
@@ -83,18 +76,15 @@ class Run:
             self._warmed.clear()
         title = question.title_for(self._effort)
         self._progress.update(task, description=f"{title}: preparing")
-        warm, counted = self._rounds(question)
         samples: list[list[Result]] = [[] for _ in self._kinds]
         with contextlib.ExitStack() as stack:
             contenders = [self._contender(side, question) for side in range(len(self._kinds))]
             samplers = [stack.enter_context(question.open(contender, self._effort)) for contender in contenders]
-            for number in range(warm + counted):
+            for _ in range(self._rounds(question)):
                 for side, sample in enumerate(samplers):
                     self._progress.update(task, description=f"{title}: {self._kinds[side]}")
-                    result = sample() | {"load_average": os.getloadavg()[0]}
+                    samples[side].append(sample() | {"load_average": os.getloadavg()[0]})
                     self._progress.advance(task)
-                    if number >= warm:
-                        samples[side].append(result)
         return Answered(question, samples)
 
     def _contender(self, side: int, question: Question) -> Contender:
@@ -152,7 +142,7 @@ def main() -> int:
         raise SystemExit(f"--peers takes one or two of {', '.join(KINDS)}")
     questions = choose(kinds, effort, options.only)
     Bifrost.extra_settings = options.set
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     machine.raise_open_files()
     started = datetime.datetime.now(datetime.UTC)
@@ -184,7 +174,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    """As Ctrl-C does: unwinds the stack, and with it every process that was started."""
+    """Unwinds the stack, and with it every process that was started."""
     raise SystemExit(128 + number)
 
 

@@ -20,12 +20,12 @@ TITLE_X, RATIO_X, FIGURES_X = 0.012, 0.815, 0.862  # columns, as parts of the wi
 WORST, BEST = 1 / 40, 80.0  # what lies outside is drawn at the edge; the figures beside it tell the rest
 
 
-def draw(path: pathlib.Path, answers: list[Answered], names: list[str], effort: Effort, subtitle: str) -> None:
-    """One band for each question, under a heading for each pairing of flush policies."""
+def draw(path: pathlib.Path, answers: list[Answered], names: list[str], effort: Effort, subtitle: str) -> bool:
+    """One band for each question, under a heading for each pairing; False if there is nothing to draw."""
     shown = [group for group in (_shown(answer, effort) for answer in answers) if group]
     shown.sort(key=lambda group: [pairing.words for pairing in Pairing].index(group[0].policy))
     if not shown:
-        return
+        return False
     figure = Figure()
     axes = figure.add_subplot()
     values: list[float] = []
@@ -55,6 +55,7 @@ def draw(path: pathlib.Path, answers: list[Answered], names: list[str], effort: 
     figure.text(TITLE_X, 1 - 0.5 / height, subtitle, fontsize=9, color=NEUTRAL, va="center")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+    return True
 
 
 def _shown(answered: Answered, effort: Effort) -> list[Row]:

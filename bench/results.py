@@ -15,7 +15,7 @@ from bench.clients.job import Result
 from bench.question import Effort, Metric, Question
 
 CLIENT_BOUND = 0.9  # a client that uses this much of a core is what limits the figure
-FOREIGN_NOISY = 0.15  # so much of a core used by strangers makes a sample doubtful
+FOREIGN_NOISY = 0.2  # so much of a core used by strangers makes a sample doubtful
 
 
 @dataclasses.dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import os
 import pathlib
@@ -36,6 +37,10 @@ REPORT_COLUMNS = 160  # where the table goes to a file and no terminal says how 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
 
+class OutOfTimeError(RuntimeError):
+    """The run has lasted as long as it may; what it found so far is still told."""
+
+
 class Run:
     """One pass over the questions."""
 
@@ -46,6 +51,7 @@ class Run:
         self._progress = progress
         self._warmed: set[int] = set()
         self._deadline = time.monotonic() + effort.minutes_max * 60
+        signal.setitimer(signal.ITIMER_REAL, effort.minutes_max * 60)
 
     def ask_all(self, questions: list[Question]) -> list[Answered]:
         task = self._progress.add_task("", total=sum(map(self._rounds, questions)) * len(self._kinds))
@@ -60,12 +66,12 @@ class Run:
         return question.samples or self._effort.samples
 
     def _ask_in_time(self, question: Question, task: TaskID) -> Answered:
-        if time.monotonic() > self._deadline:
-            return Answered(question, [], f"not asked: the run may take {self._effort.minutes_max:g} minutes")
         started = time.monotonic()
         try:
+            if started > self._deadline:
+                raise OutOfTimeError(f"not asked: the run may take {self._effort.minutes_max:g} minutes")
             answered = self._ask(question, task)
-        except (ClientError, PeerError, KafkaUnavailableError) as error:
+        except (OutOfTimeError, ClientError, PeerError, KafkaUnavailableError) as error:
             answered = Answered(question, [], str(error))
         answered.seconds = time.monotonic() - started
         return answered
@@ -107,7 +113,11 @@ def choose(kinds: list[str], effort: Effort, only: list[str]) -> list[Question]:
         )
     chosen = []
     for question in QUESTIONS:
-        wanted = any(question.name.startswith(name) for name in only) if only else question.in_quick or effort is FULL
+        wanted = (
+            any(question.name.startswith(name) for name in only)
+            if only
+            else question.in_quick or effort.name == FULL.name
+        )
         if wanted and ("null" not in kinds or question.null_can):
             chosen.append(question)
     return chosen
@@ -120,6 +130,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a question, or how names begin")
     parser.add_argument("--peers", default="kafka,bifrost", help="REFERENCE[,SUBJECT] of: " + ", ".join(KINDS))
+    parser.add_argument("--samples", type=int, metavar="N", help="of each figure, instead of 3 (--quick: 1)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting for Bifrost")
     parser.add_argument("--data", help="a folder on the disk to measure; default: the system's temporary folder")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS, help="where JSON and picture go")
@@ -131,6 +142,7 @@ def main() -> int:
     options = parse(sys.argv[1:])
     kinds = options.peers.split(",")
     effort = QUICK if options.quick else FULL
+    effort = dataclasses.replace(effort, samples=options.samples or effort.samples)
     console = Console() if sys.stdout.isatty() else Console(width=REPORT_COLUMNS)
     if options.list:
         for question in QUESTIONS:
@@ -144,6 +156,7 @@ def main() -> int:
     Bifrost.extra_settings = options.set
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
+    signal.signal(signal.SIGALRM, _out_of_time)
     machine.raise_open_files()
     started = datetime.datetime.now(datetime.UTC)
     facts = machine.facts()
@@ -153,6 +166,7 @@ def main() -> int:
         progress.remove_task(warm)
         with contextlib.closing(Stable(pathlib.Path(root))) as stable:
             answers = Run(stable, kinds, effort, progress).ask_all(questions)
+            signal.setitimer(signal.ITIMER_REAL, 0)
     names = kinds if len(set(kinds)) == len(kinds) else [kinds[0], f"{kinds[1]} again"]
     report.show(console, answers, names, effort)
     settings = {"started": started.isoformat(timespec="seconds"), "peers": names, "machine": facts, "set": options.set}
@@ -163,14 +177,19 @@ def main() -> int:
         from bench import plot
 
         subtitle = f"{started:%Y-%m-%d}, {facts['cores']} cores {facts['cpu']}, {effort.name} run"
-        plot.draw(options.results / "latest.png", answers, names, effort, subtitle)
-        console.print(f"written: {options.results / 'latest.png'}")
+        picture = options.results / "latest.png"
+        if plot.draw(picture, answers, names, effort, subtitle):
+            console.print(f"written: {picture}")
     return 1 if any(answered.failure for answered in answers) else 0
 
 
 def _progress(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True)
+
+
+def _out_of_time(_number: int, _frame: FrameType | None) -> None:
+    raise OutOfTimeError("broken off: the time for the whole run was over")
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 from bench import process, procfs, wire
+from bench.admin import PeerError
 from bench.clients.job import Result
 from bench.peers import START_SECONDS_MAX, Contender
 from bench.question import Better, Effort, Metric, Pairing, Question, Sampler
@@ -54,9 +55,13 @@ def _partitions(contender: Contender, effort: Effort) -> Iterator[Sampler]:
     def sample() -> Result:
         peer.discard()
         peer.start()
+        contender.new_topic(1)  # the node serves: what follows is the creation alone
+        asked = time.monotonic()
         topic = contender.new_topic(effort.partitions)
+        create_seconds = time.monotonic() - asked
         _write_everywhere(contender, topic, effort.partitions)
-        peer.stop()
+        if not peer.stop():
+            raise PeerError(f"{peer.kind} with {effort.partitions} partitions did not stop cleanly")
         started = peer.start()
         _write_everywhere(contender, topic, effort.partitions)
         start_seconds = time.monotonic() - started
@@ -76,6 +81,7 @@ def _partitions(contender: Contender, effort: Effort) -> Iterator[Sampler]:
             seconds=effort.seconds * 2,
         )
         return {
+            "create_seconds": create_seconds,
             "start_seconds": start_seconds,
             "idle_cpu_percent": idle_percent,
             "rss_mb": resident / 1e6,
@@ -123,6 +129,7 @@ PARTITIONS = (
         title="{effort.partitions:,} partitions",
         pairing=Pairing.EQUAL,
         metrics=(
+            Metric("create_seconds", "creation", "s", Better.LESS),
             Metric("start_seconds", "clean start to a write in each", "s", Better.LESS),
             Metric("idle_cpu_percent", "idle CPU", "% of a core", Better.LESS),
             Metric("rss_mb", "RSS, idle", "MB", Better.LESS),

@@ -160,6 +160,7 @@ class Node:
             config_for=lambda name: log_config(topic_config(image, settings, node_id, name), settings),
             policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
+            file_delete_delay_ms=settings.log_segment_delete_delay_ms,
         )
         await logs.load()
         if not logs.directories:

@@ -16,7 +16,6 @@ import fcntl
 import os
 import posixpath
 import shutil
-import stat
 import sys
 from typing import Final, Protocol, TypeAlias
 
@@ -76,13 +75,14 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
-    def is_directory(self, path: str) -> bool: ...
-
     def listdir(self, path: str) -> list[str]:
         """Names in the directory, sorted."""
 
+    def directories(self, path: str) -> list[str]:
+        """Names of the directories in the directory, sorted."""
+
     def file_sizes(self, path: str) -> dict[str, int]:
-        """Name and size of every plain file in the directory, sorted by name."""
+        """Name and size of every plain file in the directory, in any order."""
 
     def makedirs(self, path: str) -> None: ...
 
@@ -219,22 +219,25 @@ class RealDisk:
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
-    def is_directory(self, path: str) -> bool:
-        return os.path.isdir(path)
-
     def listdir(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(path))
         except OSError as error:
             raise _storage_error(path, error) from error
 
+    def directories(self, path: str) -> list[str]:
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except OSError as error:
+            raise _storage_error(path, error) from error
+
     def file_sizes(self, path: str) -> dict[str, int]:
         try:
             with os.scandir(path) as entries:
-                sizes = {e.name: s.st_size for e in entries if stat.S_ISREG((s := e.stat()).st_mode)}
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
         except OSError as error:
             raise _storage_error(path, error) from error
-        return dict(sorted(sizes.items()))
 
     def makedirs(self, path: str) -> None:
         try:
@@ -280,10 +283,16 @@ class RealDisk:
 
     def read_bytes(self, path: str) -> bytes:
         try:
-            with open(path, "rb", buffering=0) as file:
-                return file.read()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                parts = [os.read(fd, _READ_BYTES)]
+                while len(parts[-1]) == _READ_BYTES:
+                    parts.append(os.read(fd, _READ_BYTES))
+            finally:
+                os.close(fd)
         except OSError as error:
             raise _storage_error(path, error) from error
+        return b"".join(parts)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + TEMPORARY_SUFFIX
@@ -313,6 +322,7 @@ class RealDisk:
         return RealLock(fd)
 
 
+_READ_BYTES: Final = 1 << 16
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 

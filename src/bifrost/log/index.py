@@ -68,6 +68,10 @@ class OffsetIndex:
             return self.base_offset, 0
         return self.base_offset + self._offsets[-1], self._positions[-1]
 
+    def position_from_end(self, entries: int) -> int:
+        """Where the batch of the entry so many before the end starts; 0 when there are not so many."""
+        return self._positions[-entries] if entries <= len(self._positions) else 0
+
     def truncate(self, offset: int) -> None:
         """Drops every entry at or above `offset`."""
         slot = bisect_left(self._offsets, offset - self.base_offset)
@@ -239,23 +243,19 @@ class IndexBuilder:
 
     __slots__ = ("_entry_position", "interval_bytes", "max_timestamp", "max_timestamp_offset", "offsets", "times")
 
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
-        self.offsets = OffsetIndex(base_offset)
-        self.times = TimeIndex(base_offset)
+    def __init__(
+        self,
+        base_offset: int,
+        interval_bytes: int,
+        offsets: OffsetIndex | None = None,
+        times: TimeIndex | None = None,
+    ) -> None:
+        """Goes on from given indexes, stored or cut back: then the batches after their last entry are to be added."""
+        self.offsets = OffsetIndex(base_offset) if offsets is None else offsets
+        self.times = TimeIndex(base_offset) if times is None else times
         self.interval_bytes = interval_bytes
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        self._entry_position = 0
-
-    @classmethod
-    def resume(cls, offsets: OffsetIndex, times: TimeIndex, interval_bytes: int) -> IndexBuilder:
-        """Goes on from indexes that were stored or cut back; batches after the last entry are added again."""
-        builder = cls(offsets.base_offset, interval_bytes)
-        builder.offsets = offsets
-        builder.times = times
-        builder.max_timestamp, builder.max_timestamp_offset = times.last()
-        builder._entry_position = offsets.last()[1]
-        return builder
+        self.max_timestamp, self.max_timestamp_offset = self.times.last()
+        self._entry_position = self.offsets.last()[1]
 
     def add(self, position: int, last_offset: int, max_timestamp: int) -> bool:
         """A batch was stored at `position`; whether it got an entry."""

@@ -12,18 +12,23 @@ from typing import Final
 
 from bifrost.log.disk import TEMPORARY_SUFFIX, Disk
 from bifrost.log.index import RELATIVE_OFFSET_MAX
-from bifrost.log.names import CLEANED, DELETED, LOG, OFFSET_INDEX, SWAP, TIME_INDEX, TXN_INDEX, offset_of, segment_path
+from bifrost.log.names import CLEANED, DELETED, LOG, OFFSET_INDEX, SWAP, TIME_INDEX, TXN_INDEX, offset_of
 from bifrost.log.scan import DamagedBatchError, scan_batches
 
 _log = logging.getLogger(__name__)
 
-_SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+_INDEX_SUFFIXES: Final = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+_SEGMENT_SUFFIXES: Final = (LOG, *_INDEX_SUFFIXES)
+_PASSING: Final = (DELETED, CLEANED, SWAP, TEMPORARY_SUFFIX)
 _KRAFT_SNAPSHOT_DELETED: Final = ".checkpoint" + DELETED  # belongs to the metadata log's own snapshots
 
 
 def tidy(disk: Disk, directory: str) -> dict[str, int]:
     """Leaves only whole segments and their companions; names and sizes of what is there."""
     sizes = disk.file_sizes(directory)
+    orphans = _orphans(sizes)
+    if not orphans and not any(name.endswith(_PASSING) for name in sizes):
+        return sizes
     doomed = [
         name
         for name in sizes
@@ -38,23 +43,22 @@ def tidy(disk: Disk, directory: str) -> dict[str, int]:
         swaps = [name for name in swaps if name not in doomed]
     if swaps:
         doomed += _replaced_by(disk, directory, swaps, sizes)
-    orphans = [name for name in sizes if name not in doomed and _is_orphan(name, sizes)]
-    for name in [*doomed, *([] if swaps else orphans)]:
+    for name in doomed:
         disk.remove(f"{directory}/{name}")
-    for name in swaps:
+    for name in sorted(swaps):
         _log.info("interrupted swap completed path=%s/%s", directory, name)
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
-    if doomed or orphans or swaps:
-        _log.info("leftovers removed directory=%s files=%d", directory, len(doomed) + len(orphans))
-        disk.sync_directory(directory)
-        return disk.file_sizes(directory)
-    return sizes
+    for name in _orphans(disk.file_sizes(directory)):
+        disk.remove(f"{directory}/{name}")
+    _log.info("leftovers removed directory=%s", directory)
+    disk.sync_directory(directory)
+    return disk.file_sizes(directory)
 
 
 def _replaced_by(disk: Disk, directory: str, swaps: list[str], sizes: dict[str, int]) -> list[str]:
     """Files of the segments whose batches now live in `.swap` files."""
     start, end = -1, -1
-    for name in swaps:
+    for name in sorted(swaps):
         base_offset = offset_of(name, LOG + SWAP)
         if base_offset is not None:
             start = base_offset if start < 0 else start
@@ -78,9 +82,7 @@ def _next_offset(disk: Disk, path: str, base_offset: int, size: int) -> int:
     return next_offset
 
 
-def _is_orphan(name: str, sizes: dict[str, int]) -> bool:
-    for suffix in (OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
-        base_offset = offset_of(name, suffix)
-        if base_offset is not None:
-            return segment_path("", base_offset, LOG).lstrip("/") not in sizes
-    return False
+def _orphans(sizes: dict[str, int]) -> list[str]:
+    """Index files without a log."""
+    indexes = (name for name in sizes if name.endswith(_INDEX_SUFFIXES))
+    return [name for name in indexes if name[: name.index(".")] + LOG not in sizes]

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from bifrost.log import producer_snapshots
-from bifrost.log.checkpoints import CorruptCheckpointError
+from bifrost.log.checkpoints import CorruptCheckpointError, decode_topic_id
 from bifrost.log.config import LogConfig
 from bifrost.log.disk import File
 from bifrost.log.epochs import LeaderEpochs
 from bifrost.log.index import RELATIVE_OFFSET_MAX, CorruptIndexError, IndexBuilder, OffsetIndex, TimeIndex
 from bifrost.log.leftovers import tidy
-from bifrost.log.names import EPOCHS_FILE, LOG, OFFSET_INDEX, TIME_INDEX, offset_of, segment_path
+from bifrost.log.names import EPOCHS_FILE, LOG, METADATA_FILE, OFFSET_INDEX, TIME_INDEX, offset_of, segment_path
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.producers import ProducerStates
 from bifrost.log.scan import DamagedBatchError, scan_batches
 from bifrost.log.segment import ActiveSegment, Segment
 
 _log = logging.getLogger(__name__)
+
+
+_WINDOW_ENTRIES: Final = 32
+"""Index entries before the end of a log between which the last batches of its producers are looked for."""
 
 
 class LoadedLog(NamedTuple):
@@ -36,6 +41,7 @@ class LoadedLog(NamedTuple):
     producers: ProducerStates
     log_start_offset: int
     log_end_offset: int
+    topic_id: UUID | None
 
 
 def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offset: int, now_ms: int) -> LoadedLog:
@@ -56,14 +62,16 @@ def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offse
     closed = closed_segments(files, directory, bases[:-1], sizes, config)
     log_start_offset = max(log_start_offset, bases[0] if bases else log_start_offset)
     segments = [*closed, active]
-    epochs = load_epochs(files, directory, segments)
+    epochs = load_epochs(files, directory, segments, sizes)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
     snapshots = producer_snapshots.offsets(sizes)
     producer_snapshots.remove_stray(files.disk, directory, snapshots, bases)
     usable = [offset for offset in snapshots if offset <= log_end_offset]
     producers = load_producers(files, directory, segments, usable, config, start_offset=log_start_offset, now_ms=now_ms)
-    return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset)
+    restore_windows(active, producers)
+    topic_id = _load_topic_id(files, directory, sizes)
+    return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset, topic_id)
 
 
 def base_offsets(names: Collection[str]) -> list[int]:
@@ -87,16 +95,20 @@ def open_active(
     """The segment to append to, and the offset that follows its last batch."""
     file = files.disk.open(segment_path(directory, base_offset, LOG))
     size = sizes[f"{base_offset:020d}{LOG}"]
-    builder = IndexBuilder(base_offset, config.index_interval_bytes)
+    interval_bytes = config.index_interval_bytes
     next_offset = base_offset
     first_timestamp = -1
-    if size:
-        builder = _stored_indexes(files, directory, base_offset, sizes, config)
+    builder = _stored_indexes(files, directory, base_offset, sizes, config) if size else None
+    if builder is not None:
         try:
             next_offset = _walk_to_end(file, size, builder)
-        except DamagedBatchError:
-            builder = IndexBuilder(base_offset, config.index_interval_bytes)  # the index may be the one that lies
-            next_offset = _walk_to_end(file, size, builder)
+        except DamagedBatchError as damage:
+            _log.warning("index refused %s", damage)  # or the log is damaged: then walking all of it will tell
+            builder = None
+    if builder is None:
+        builder = IndexBuilder(base_offset, interval_bytes)
+        next_offset = _walk_to_end(file, size, builder)
+    if size:
         offset_end = base_offset + RELATIVE_OFFSET_MAX + 1
         _, first = next(scan_batches(file, 0, size, next_offset=base_offset, offset_end=offset_end))
         first_timestamp = first.max_timestamp
@@ -115,29 +127,30 @@ def open_active(
 
 def _stored_indexes(
     files: OpenFiles, directory: str, base_offset: int, sizes: dict[str, int], config: LogConfig
-) -> IndexBuilder:
-    """Indexes from their files; empty ones where a file is missing or cannot be right."""
+) -> IndexBuilder | None:
+    """Indexes from their files; None where one is missing or cannot be right."""
     name = f"{base_offset:020d}"
-    fresh = IndexBuilder(base_offset, config.index_interval_bytes)
     if f"{name}{OFFSET_INDEX}" not in sizes or f"{name}{TIME_INDEX}" not in sizes:
-        return fresh
+        return None
     limit = config.segment_index_bytes
     if max(sizes[f"{name}{OFFSET_INDEX}"], sizes[f"{name}{TIME_INDEX}"]) >= limit:
-        return fresh  # preallocated by Kafka, and never trimmed: mostly zeros
+        return None  # preallocated by Kafka, and never trimmed: mostly zeros
     try:
-        offsets_data = files.disk.read_bytes(segment_path(directory, base_offset, OFFSET_INDEX))
-        offsets = OffsetIndex.decode(base_offset, offsets_data)
-        times = TimeIndex(base_offset, files.disk.read_bytes(segment_path(directory, base_offset, TIME_INDEX)))
+        data = [
+            files.disk.read_bytes(f"{directory}/{name}{suffix}") if sizes[f"{name}{suffix}"] else b""
+            for suffix in (OFFSET_INDEX, TIME_INDEX)
+        ]
+        offsets, times = OffsetIndex.decode(base_offset, data[0]), TimeIndex(base_offset, data[1])
     except CorruptIndexError as error:
         _log.warning("index refused segment=%s/%s reason=%r", directory, name, str(error))
-        return fresh
+        return None
     last_offset, position = offsets.last()
     timestamp, timestamp_offset = times.last()
     plausible = 0 <= position < sizes[f"{name}{LOG}"] and last_offset >= base_offset
     if not plausible or (len(times) and (timestamp < 0 or timestamp_offset < base_offset)):
         _log.warning("index refused segment=%s/%s reason='last entry is out of range'", directory, name)
-        return fresh
-    return IndexBuilder.resume(offsets, times, config.index_interval_bytes)
+        return None
+    return IndexBuilder(base_offset, config.index_interval_bytes, offsets, times)
 
 
 def _walk_to_end(file: File, size: int, builder: IndexBuilder) -> int:
@@ -153,10 +166,20 @@ def _walk_to_end(file: File, size: int, builder: IndexBuilder) -> int:
     return next_offset
 
 
-def load_epochs(files: OpenFiles, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:
+def _load_topic_id(files: OpenFiles, directory: str, names: Collection[str]) -> UUID | None:
+    """None if the file is missing or unreadable: a crash right after creation leaves it so."""
+    path = f"{directory}/{METADATA_FILE}"
+    try:
+        return decode_topic_id(files.disk.read_bytes(path)) if METADATA_FILE in names else None
+    except CorruptCheckpointError as error:
+        _log.warning("topic id ignored path=%s reason=%r", path, str(error))
+        return None
+
+
+def load_epochs(files: OpenFiles, directory: str, segments: Sequence[Segment], names: Collection[str]) -> LeaderEpochs:
     """The stored epochs; read from every batch header when there are none that can be believed."""
     path = f"{directory}/{EPOCHS_FILE}"
-    if files.disk.exists(path):
+    if EPOCHS_FILE in names:
         try:
             return LeaderEpochs.decode(files.disk.read_bytes(path))
         except CorruptCheckpointError as error:
@@ -193,6 +216,26 @@ def load_producers(
         if segment.size and (following is None or following.base_offset > start_offset):
             replay_producers(segment, states, start_offset)
     return states
+
+
+def restore_windows(active: ActiveSegment, states: ProducerStates) -> None:
+    """Gives producers back what a snapshot does not hold: of their last five batches it knows only one.
+
+    A client may have had all five on their way when the node stopped, and sends them again from the first.
+    """
+    if not states.entries or not active.size:
+        return
+    recent = ProducerStates()
+    try:
+        for _, header in active.scan_tail(_WINDOW_ENTRIES):
+            if header.producer_id in states.entries:
+                recent.record(header, header.base_offset)
+    except DamagedBatchError as damage:
+        _log.warning("producer states lack their last batches %s", damage)
+    for producer_id, entry in recent.entries.items():
+        known = states.entries[producer_id]
+        if len(entry.batches) > len(known.batches) > 0 and entry.batches[-1] == known.batches[-1]:
+            known.batches = entry.batches
 
 
 def replay_producers(segment: Segment, states: ProducerStates, start_offset: int) -> None:

@@ -8,6 +8,7 @@ touches a partition.
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections.abc import Mapping
 from random import Random
 from typing import Final
@@ -53,7 +54,7 @@ class LogDirectory:
         self._written: dict[str, bytes] = {}
 
     def open(self, *, cluster_id: str, node_id: int, rng: Random) -> None:
-        self._disk.makedirs(self.path)
+        self._make()
         self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
         path = f"{self.path}/{META_PROPERTIES_FILE}"
         found: dict[str, str] = {}
@@ -72,6 +73,18 @@ class LogDirectory:
             self.directory_id = new_directory_id(rng)
             wanted["directory.id"] = encode_uuid(self.directory_id)
             self._disk.write_atomic(path, encode_properties({**found, **wanted}))
+
+    def _make(self) -> None:
+        """Creates the directory if need be; then its name is safe, and those of its parents that had to be made."""
+        missing = []
+        path = self.path
+        while not self._disk.exists(path):
+            missing.append(path)
+            path = posixpath.dirname(path) or "."
+        if missing:
+            self._disk.makedirs(self.path)
+            for made in missing:
+                self._disk.sync_directory(posixpath.dirname(made) or ".")
 
     def take_clean_marker(self) -> bool:
         """Whether the last run ended cleanly. The marker is gone, durably, before anything is written."""

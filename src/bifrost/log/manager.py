@@ -23,8 +23,6 @@ from bifrost.log.checkpoints import (
     HIGH_WATERMARKS_FILE,
     LOG_START_OFFSETS_FILE,
     RECOVERY_POINTS_FILE,
-    CorruptCheckpointError,
-    decode_topic_id,
     encode_topic_id,
 )
 from bifrost.log.config import FlushPolicy, LogConfig
@@ -139,7 +137,7 @@ class LogManager:
         recovery_points = directory.read_offsets(RECOVERY_POINTS_FILE)
         start_offsets = directory.read_offsets(LOG_START_OFFSETS_FILE)
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
-        found = [each for name in self._disk.listdir(directory.path) if (each := self._recognise(directory, name))]
+        found = [each for name in self._disk.directories(directory.path) if (each := self._recognise(directory, name))]
         if not clean:
             recovery_points = await recover_directory(
                 self._disk,
@@ -156,13 +154,12 @@ class LogManager:
                 raise ForeignDirectoryError(
                     f"{directory.path}/{partition}", "the partition is in another directory too"
                 )
-            log = self._open(
+            self._open(
                 home,
                 partition,
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=start_offsets.get(partition, 0),
             )
-            log.topic_id = self._read_topic_id(log.directory)
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         _log.info(
@@ -176,13 +173,11 @@ class LogManager:
     def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
         """The partition in a sub-directory, if it is one to load. What was being deleted goes on being deleted."""
         path = f"{directory.path}/{name}"
-        if name.endswith(DELETED_DIRECTORY) and self._disk.is_directory(path):
+        if name.endswith(DELETED_DIRECTORY):
             self._remove_later(path, 0)
             return None
         partition = partition_of(name)
-        if partition is None or partition.topic == METADATA_TOPIC or not self._disk.is_directory(path):
-            return None
-        return partition
+        return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
     def _open(
         self, home: _Home, partition: TopicPartition, *, recovery_point: int, log_start_offset: int
@@ -204,17 +199,6 @@ class LogManager:
         self._lost.pop(partition, None)
         return log
 
-    def _read_topic_id(self, directory: str) -> UUID | None:
-        """None if the file is missing or unreadable: a crash right after creation leaves it so."""
-        path = f"{directory}/{METADATA_FILE}"
-        if not self._disk.exists(path):
-            return None
-        try:
-            return decode_topic_id(self._disk.read_bytes(path))
-        except CorruptCheckpointError as error:
-            _log.warning("topic id ignored path=%s reason=%r", path, str(error))
-            return None
-
     def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """A new, empty log in the directory with the fewest; its names are safe with its first flush."""
         assert partition not in self._logs, partition
@@ -228,7 +212,6 @@ class LogManager:
         metadata.write_at(encode_topic_id(topic_id), 0)
         log = self._open(home, partition, recovery_point=0, log_start_offset=0)
         log.config = config
-        log.topic_id = topic_id
         log.owed.owe([metadata], path, home.directory.path)
         home.flusher.mark_dirty(log)
         return log
@@ -291,7 +274,8 @@ class LogManager:
             jobs = []
             try:
                 for number, log in enumerate(home.logs.values()):
-                    jobs.append((log, log.store()))
+                    log.store()
+                    jobs.append((log, log.begin_flush()))
                     if number % BREATH == 0:
                         await asyncio.sleep(0)
                 await self._loop.run_in_executor(

@@ -124,11 +124,12 @@ class MemoryDisk:
     def exists(self, path: str) -> bool:
         return self.find(path) is not None
 
-    def is_directory(self, path: str) -> bool:
-        return isinstance(self.find(path), MemoryDirectory)
-
     def listdir(self, path: str) -> list[str]:
         return sorted(self.directory(path).entries)
+
+    def directories(self, path: str) -> list[str]:
+        entries = self.directory(path).entries
+        return sorted(name for name, node in entries.items() if isinstance(node, MemoryDirectory))
 
     def file_sizes(self, path: str) -> dict[str, int]:
         entries = sorted(self.directory(path).entries.items())

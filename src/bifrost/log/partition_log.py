@@ -10,10 +10,8 @@ to the disk is collected (`flush_job`) and handed to a flusher.
 from __future__ import annotations
 
 import logging
-import posixpath
 from collections.abc import Callable
 from typing import NamedTuple
-from uuid import UUID
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log import producer_snapshots, timestamps
@@ -21,7 +19,7 @@ from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.disk import Disk, File
 from bifrost.log.flush_job import FlushJob, FlushState
 from bifrost.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
-from bifrost.log.loading import LoadedLog, load_producers
+from bifrost.log.loading import LoadedLog, load_producers, restore_windows
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.recovery import load_or_recover
 from bifrost.log.replicated import check_replicated, run_length
@@ -92,7 +90,7 @@ class PartitionLog:
         self.partition = partition
         self.directory = directory
         self.config = config
-        self.topic_id: UUID | None = None
+        self.topic_id = loaded.topic_id
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.log_start_offset = loaded.log_start_offset
@@ -128,9 +126,10 @@ class PartitionLog:
         files: OpenFiles | None = None,
     ) -> PartitionLog:
         """Opens the log, or makes a new one; recovers it when it was not closed cleanly."""
-        files = files or OpenFiles(disk)
+        files = OpenFiles(disk) if files is None else files
         new = not disk.exists(directory)
-        disk.makedirs(directory)
+        if new:
+            disk.makedirs(directory)
         loaded = load_or_recover(
             files,
             directory,
@@ -142,7 +141,7 @@ class PartitionLog:
         )
         log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
         if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
-            log.owed.owe([], directory, *([posixpath.dirname(directory)] if new else []))
+            log.owed.owe([], directory, *([directory.rpartition("/")[0]] if new else []))
         return log
 
     @property
@@ -326,6 +325,7 @@ class PartitionLog:
             start_offset=self.log_start_offset,
             now_ms=None,
         )
+        restore_windows(self._segments.active, self.producers)
         self._mark_dirty()
 
     def advance_log_start(self, offset: int) -> None:
@@ -361,8 +361,8 @@ class PartitionLog:
         job.run()
         self.finish_flush(job)
 
-    def store(self) -> FlushJob:
-        """Writes what a clean start wants to find: indexes, producer snapshot, epochs. The job makes it safe."""
+    def store(self) -> None:
+        """Writes what a clean start wants to find, indexes and producer snapshot; a flush makes it safe."""
         now = (self.log_end_offset, self.owed.generation)
         if self._stored != now:
             self.owed.owe(self._segments.active.seal(), self.directory)
@@ -370,14 +370,12 @@ class PartitionLog:
                 disk, end = self._files.disk, self.log_end_offset
                 self.owed.owe([producer_snapshots.write(disk, self.directory, end, self.producers)], self.directory)
             self._stored = now
-        return self.begin_flush()
 
     def close(self, *, clean: bool = True) -> None:
         """Lets go of the files; first stores and syncs everything unless the disk is not to be touched any more."""
         if clean:
-            job = self.store()
-            job.run()
-            self.finish_flush(job)
+            self.store()
+            self.flush()
         self.release()
 
     def release(self) -> None:

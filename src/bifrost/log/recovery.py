@@ -141,7 +141,8 @@ class _Recovery:
     def load_state(self, log_start_offset: int, now_ms: int) -> None:
         """Epochs and producers as they were where the scan starts."""
         before = closed_segments(self._files, self._directory, self._bases[: self._first], self._sizes, self._config)
-        self._epochs = load_epochs(self._files, self._directory, before)
+        self._epochs = load_epochs(self._files, self._directory, before, self._sizes)
+        self._stored_epochs = self._epochs.encode()
         self._epochs.truncate_from_end(self._end_offset)
         snapshots = [offset for offset in producer_snapshots.offsets(self._sizes) if offset <= self._end_offset]
         self._producers = load_producers(
@@ -205,8 +206,10 @@ class _Recovery:
         except DamagedBatchError as damage:
             reason = damage.reason
             file.truncate(good)
-        builder.finish()
-        self._note_written(file, *write_indexes(self._files, self._directory, builder))
+        self._note_written(file)
+        if size:
+            builder.finish()
+            self._note_written(*write_indexes(self._files, self._directory, builder))
         return reason, size - good
 
     def _lost_tail(self, base_offset: int, following: int) -> bool:
@@ -235,8 +238,9 @@ class _Recovery:
         producer_snapshots.remove_beyond(self._disk, self._directory, self._end_offset)
         self._write_snapshot(self._end_offset)
         path = f"{self._directory}/{EPOCHS_FILE}"
-        self._disk.write_atomic(path, self._epochs.encode(), sync=False)
-        self._written.append(path)
+        if self._epochs.encode() != self._stored_epochs:
+            self._disk.write_atomic(path, self._epochs.encode(), sync=False)
+            self._written.append(path)
 
     def _write_snapshot(self, offset: int) -> None:
         if offset > 0:

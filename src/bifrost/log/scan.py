@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from bifrost.errors import StorageError
 from bifrost.log.disk import Buffer, File
 from bifrost.protocol.batch import HEADER_BYTES, MAGIC, BatchHeader, CorruptBatchError, check_crc, read_header
 
@@ -25,11 +26,11 @@ _PEEK_BYTES: Final = 4096 + HEADER_BYTES
 """What one look-up reads at a time: the default distance of two index entries."""
 
 
-class DamagedBatchError(Exception):
+class DamagedBatchError(StorageError):
     """The bytes at `position` of `file` are not the batch that should be there."""
 
     def __init__(self, file: File, position: int, reason: str) -> None:
-        super().__init__(f"{file.path} at byte {position}: {reason}")
+        super().__init__(file.path, f"at byte {position}: {reason}")
         self.position = position
         self.reason = reason
 

@@ -263,6 +263,10 @@ class ActiveSegment(Segment):
         following = self._recent_positions[slot + 1] if slot + 1 < len(ends) else self.size
         return position, following - position
 
+    def scan_tail(self, entries: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Batches from the index entry so many before the end on."""
+        return self.scan(self._builder.offsets.position_from_end(entries))
+
     def greatest_timestamp(self) -> tuple[int, int]:
         return self._builder.max_timestamp, self._builder.max_timestamp_offset
 
@@ -278,7 +282,7 @@ class ActiveSegment(Segment):
         builder = self._builder
         builder.offsets.truncate(offset)
         builder.times.truncate(offset)
-        resumed = IndexBuilder.resume(builder.offsets, builder.times, builder.interval_bytes)
+        resumed = IndexBuilder(self.base_offset, builder.interval_bytes, builder.offsets, builder.times)
         next_offset = self.base_offset
         for at, header in self.scan(resumed.offsets.last()[1]):
             resumed.add(at, header.last_offset, header.max_timestamp)
@@ -310,7 +314,7 @@ class ActiveSegment(Segment):
         super()._rebuild(reason)
         assert isinstance(self._offsets, OffsetIndex)
         assert isinstance(self._times, TimeIndex)
-        self._builder = IndexBuilder.resume(self._offsets, self._times, self._interval_bytes)
+        self._builder = IndexBuilder(self.base_offset, self._interval_bytes, self._offsets, self._times)
 
     def _cut_back(self, position: int) -> None:
         """Undoes a write that may have left a part behind. If not even that works, the directory is not usable."""

@@ -39,7 +39,7 @@ class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int
     append_time_ms: int
-    """-1 unless the topic's timestamps are the broker's."""
+    """-1 unless the topic's timestamps are the broker's; as in Kafka, a duplicate has that of the first one."""
     duplicate: bool
     """It was in the log already; nothing was written."""
 
@@ -169,8 +169,7 @@ class PartitionLog:
         if producer_id >= 0:
             duplicate = self.producers.check(header)
             if duplicate is not None:
-                timestamp = duplicate.timestamp if append_time else NO_TIMESTAMP
-                return AppendResult(duplicate.base_offset, duplicate.last_offset, timestamp, True)
+                return AppendResult(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
         if append_time:
             header = stamp_append_time(batch, 0, header, now_ms)
         base_offset = self.log_end_offset

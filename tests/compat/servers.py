@@ -98,13 +98,13 @@ class BifrostServer:
         if advertised_port is not None:
             settings["listeners"] = f"PLAINTEXT://127.0.0.1:{oracle.free_port()}"
             settings["advertised_listeners"] = f"PLAINTEXT://127.0.0.1:{advertised_port}"
-        self._directory = directory
         self._cluster: Any = Cluster(brokers=1, processes=True, data_dir=str(directory), **_merged(settings))
         self._cluster.__enter__()
         self.bootstrap: str = settings.get("listeners", self._cluster.bootstrap).removeprefix("PLAINTEXT://")
 
     def log_dir(self, topic: str, partition: int) -> Path:
-        return self._directory / "node-0" / f"{topic}-{partition}"
+        folder: Path = self._cluster.node_dir(0)
+        return folder / f"{topic}-{partition}"
 
     def start(self) -> None:
         self._cluster.restart(0)

@@ -31,8 +31,8 @@ from bifrost.controller.driver import Controller
 from bifrost.errors import ApiError, StorageError
 from bifrost.log.checkpoints import encode_uuid
 from bifrost.log.config import FlushPolicy, LogConfig
-from bifrost.log.disk import Disk, RealDisk
-from bifrost.log.log_directory import new_directory_id
+from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk
+from bifrost.log.log_directory import LogDirectory, new_directory_id
 from bifrost.log.manager import METADATA_TOPIC, LogManager
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import PartitionLog
@@ -70,6 +70,7 @@ class Node:
         self._replicas = ReplicaManager()
         self._logs: LogManager | None = None
         self._metadata_log: PartitionLog | None = None
+        self._directories: list[LogDirectory] = []
         self._epoch = -1
         self._bug: BaseException | None = None
 
@@ -91,6 +92,7 @@ class Node:
         # From here on the settings tell what clients are told, which with port 0 was not known before.
         told = tuple(f"{one.listener}://{one.host}:{one.port}" for one in self._server.endpoints())
         self.settings = replace(self.settings, advertised_listeners=told)
+        self._claim_directories()
         controller = await self._open_controller()
         logs = await self._open_logs(controller.image)
         node_id = self._node_id
@@ -127,6 +129,18 @@ class Node:
         await self._server.serve(broker)
         _log.info("node started id=%d epoch=%d partitions=%d address=%s", node_id, self._epoch, len(logs), self.address)
 
+    def _claim_directories(self) -> None:
+        """Before anything is read: a second node on the same files would ruin them."""
+        paths = dict.fromkeys((*self.settings.log_directories, self.settings.metadata_directory))
+        self._directories = [LogDirectory(self._disk, path) for path in paths]
+        for directory in self._directories:
+            try:
+                directory.claim()
+            except DirectoryInUseError:
+                raise
+            except StorageError:
+                continue  # it cannot even be locked: the log manager takes it offline, the metadata log says why
+
     async def _open_controller(self) -> Controller:
         """The metadata comes first: it knows the cluster's id and the configs of every log."""
         path = f"{self.settings.metadata_directory}/{METADATA_TOPIC}-0"
@@ -151,7 +165,7 @@ class Node:
         settings, node_id = self.settings, self._node_id
         self._logs = logs = LogManager(
             self._disk,
-            settings.log_directories,
+            [one for one in self._directories if one.path in settings.log_directories],
             loop=self._loop,
             clock=self._clock,
             rng=self._rng,
@@ -190,6 +204,8 @@ class Node:
             await self._logs.close(broker_epoch=self._epoch)
         if self._metadata_log is not None:
             self._metadata_log.close(clean=clean)
+        for directory in self._directories:
+            directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)
 
     async def _checkpoint_regularly(self, logs: LogManager) -> None:

@@ -42,7 +42,7 @@ class ForeignDirectoryError(StorageError):
 
 
 class LogDirectory:
-    """A directory that is locked and identified between `open` and `release`."""
+    """A directory that is locked from `claim`, and known to be ours from `open`, until `release`."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
@@ -53,9 +53,15 @@ class LogDirectory:
         self._lock: Lock | None = None
         self._written: dict[str, bytes] = {}
 
+    def claim(self) -> None:
+        """Nobody else may use the directory from now on; `DirectoryInUseError` if somebody does."""
+        if self._lock is None:
+            self._make()
+            self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+
     def open(self, *, cluster_id: str, node_id: int, rng: Random) -> None:
-        self._make()
-        self._lock = self._disk.lock(f"{self.path}/{LOCK_FILE}")
+        """Claim the directory and see that it belongs to this cluster and node; a new one does from now on."""
+        self.claim()
         path = f"{self.path}/{META_PROPERTIES_FILE}"
         found: dict[str, str] = {}
         if self._disk.exists(path):

@@ -58,7 +58,7 @@ class LogManager:
     def __init__(
         self,
         disk: Disk,
-        directories: Sequence[str],
+        directories: Sequence[LogDirectory],
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
@@ -81,7 +81,7 @@ class LogManager:
         self.high_watermarks: dict[TopicPartition, int] = {}
         """As the checkpoints had them at start; where they are now is their partition's business."""
         self._disk = disk
-        self._paths = list(directories)
+        self._directories = list(directories)
         self._loop = loop
         self._clock = clock
         self._rng = rng
@@ -119,12 +119,12 @@ class LogManager:
 
     async def load(self) -> None:
         """Opens all directories and the logs in them. One that cannot be read goes offline; a foreign one raises."""
-        for path in self._paths:
-            directory = LogDirectory(self._disk, path)
-            self._homes[path] = _Home(directory, Flusher(self._loop, self._disk, path, self.take_offline))
+        for directory in self._directories:
+            flusher = Flusher(self._loop, self._disk, directory.path, self.take_offline)
+            home = self._homes[directory.path] = _Home(directory, flusher)
             try:
                 directory.open(cluster_id=self._cluster_id, node_id=self._node_id, rng=self._rng)
-                await self._load_directory(self._homes[path])
+                await self._load_directory(home)
             except (DirectoryInUseError, ForeignDirectoryError):
                 raise
             except StorageError as error:
@@ -204,7 +204,7 @@ class LogManager:
         assert partition not in self._logs, partition
         candidates = [home for path, home in self._homes.items() if path not in self.cordoned]
         if not candidates:
-            raise StorageError(self._paths[0], "no log directory takes new partitions")
+            raise StorageError(self._directories[0].path, "no log directory takes new partitions")
         home = min(candidates, key=lambda each: len(each.logs))
         path = f"{home.directory.path}/{partition_directory(partition)}"
         self._disk.makedirs(path)

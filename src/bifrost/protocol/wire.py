@@ -152,24 +152,30 @@ def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, memoryview], int
     return fields, position
 
 
+def uvarint(value: int) -> bytes:
+    """`value` as an unsigned varint."""
+    if value < 0x80:
+        return UVARINT[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
 class _Uvarints(dict[int, bytes]):
     """Unsigned varints by value. The short ones are kept ready: nearly every length and count is one of them."""
 
     def __missing__(self, value: int) -> bytes:
-        encoded = bytearray()
-        while value > 0x7F:
-            encoded.append(value & 0x7F | 0x80)
-            value >>= 7
-        encoded.append(value)
-        return bytes(encoded)
+        return uvarint(value)
 
 
 UVARINT: Final = _Uvarints((value, bytes((value,))) for value in range(0x80))
-
-
-def uvarint(value: int) -> bytes:
-    """`value` as an unsigned varint."""
-    return UVARINT[value]
 
 
 def string(value: str | None) -> bytes:

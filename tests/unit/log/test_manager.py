@@ -17,7 +17,7 @@ from bifrost.errors import StorageError
 from bifrost.log import startup
 from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk
-from bifrost.log.log_directory import ForeignDirectoryError
+from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.types import TopicPartition
@@ -42,7 +42,8 @@ def manager(disk: Disk, directories: Sequence[str] = ("/data",), **options: obje
         "node_id": 1,
         "config_for": lambda _: LogConfig(segment_bytes=400),
     }
-    return LogManager(disk, directories, **(defaults | options))  # type: ignore[arg-type]
+    homes = [LogDirectory(disk, path) for path in directories]
+    return LogManager(disk, homes, **(defaults | options))  # type: ignore[arg-type]
 
 
 async def loaded(disk: Disk, directories: Sequence[str] = ("/data",), **options: object) -> LogManager:

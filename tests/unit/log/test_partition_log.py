@@ -96,7 +96,7 @@ def test_timestamps_must_be_near_the_brokers(disk: MemoryDisk, timestamp: int, a
 def test_a_repeated_batch_is_not_written_again(disk: MemoryDisk) -> None:
     log = open_log(disk)
     append(log, b"a", b"b", producer_id=7)
-    assert append(log, b"a", b"b", producer_id=7) == AppendResult(0, 1, -1, True)
+    assert append(log, b"a", b"b", producer_id=7) == AppendResult(0, 1, NOW, True)
     assert values_of(log) == [b"a", b"b"]
     assert code_of(lambda: append(log, b"z", producer_id=7, sequence=9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -272,7 +272,7 @@ def test_a_followers_producers_are_those_of_its_leader(disk: MemoryDisk) -> None
         [(NOW, None, b"v", ())], base_offset=3, producer_id=7, producer_epoch=2, base_sequence=40, leader_epoch=0
     )
     log.append_replicated(memoryview(data), NOW)
-    assert append(log, b"v", producer_id=7, producer_epoch=2, sequence=40) == AppendResult(3, 3, -1, True)
+    assert append(log, b"v", producer_id=7, producer_epoch=2, sequence=40) == AppendResult(3, 3, NOW, True)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

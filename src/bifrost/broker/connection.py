@@ -162,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closing:
             self._error = f"{type(error).__name__}: {error}"
             self._closing = True
+            self._send()
             self.transport.close()
 
     def abort(self) -> None:
@@ -178,7 +179,6 @@ class Connection(asyncio.BufferedProtocol):
             self._start_frames()
         except ProtocolError as error:
             self._metrics.protocol_errors += 1
-            self._send()
             self.fail(error)
         finally:
             self._corked = False
@@ -205,6 +205,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._replies.append(done)
             else:
                 self._out.extend(answer)
+                if len(answer) > 1:  # not Produce's one small piece: large answers must not pile up before they are sent
+                    self._send()
 
     def _may_pipeline(self, api_key: int) -> bool:
         return api_key == PRODUCE and self._replies[-1].pipelined and len(self._replies) < self._max_pipelined

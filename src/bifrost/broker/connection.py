@@ -26,8 +26,6 @@ Buffers = Sequence[Buffer | LogSlice]
 """One answer, whole, in pieces that need not be joined; some of them may still be in a file."""
 
 PRODUCE = 0
-_WRITE_HIGH_BYTES = 1024 * 1024
-_WRITE_LOW_BYTES = 256 * 1024
 
 
 class Reply:
@@ -72,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         listener: str,
         max_frame_bytes: int,
         max_pipelined: int,
+        max_unsent_bytes: int,
         on_open: Callable[[Connection], bool],
         on_close: Callable[[Connection, str | None], None],
     ) -> None:
@@ -83,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         self._metrics = metrics
         self._receiver = Receiver(pool, max_frame_bytes, self.abort)
         self._max_pipelined = max_pipelined
+        self._max_unsent_bytes = max_unsent_bytes
         self._on_open = on_open
         self._on_close = on_close
         self._replies: deque[Reply] = deque()
@@ -100,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._loop = asyncio.get_running_loop()
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES, low=_WRITE_LOW_BYTES)
+        self.transport.set_write_buffer_limits(high=self._max_unsent_bytes, low=self._max_unsent_bytes // 4)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
         self.last_active = self._loop.time()

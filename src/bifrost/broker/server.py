@@ -94,6 +94,7 @@ class Server:
             listener=listener,
             max_frame_bytes=self._settings.socket_request_max_bytes,
             max_pipelined=self._settings.connection_max_inflight_requests,
+            max_unsent_bytes=self._settings.connection_max_unsent_bytes,
             on_open=self._on_open,
             on_close=self._on_close,
         )

@@ -273,7 +273,7 @@ class Settings:
         doc="Unanswered requests of one connection; beyond it the connection is not read.",
     )
     connection_max_unsent_bytes: int = key(
-        "connection.max.unsent.bytes", 16 << 20, at_least=1, own=True,
+        "connection.max.unsent.bytes", 1 << 20, at_least=1, own=True,
         doc="Bytes of answers that one client may leave unread before the connection is not read any more.",
     )
     fetch_max_bytes: int = key("fetch.max.bytes", 55 << 20, at_least=1_024, doc="The most a fetch answer carries.")

@@ -177,6 +177,7 @@ class Client:
         pool: BufferPool | None = None,
         room: int = 1 << 40,
         max_pipelined: int = 100,
+        max_unsent_bytes: int = 1 << 20,
         accept: bool = True,
     ) -> None:
         self.script = script or Script()
@@ -190,6 +191,7 @@ class Client:
             listener="PLAINTEXT",
             max_frame_bytes=100 << 20,
             max_pipelined=max_pipelined,
+            max_unsent_bytes=max_unsent_bytes,
             on_open=lambda _: accept,
             on_close=lambda _, error: self.closed.append(error),
         )

@@ -65,3 +65,11 @@ async def test_an_answer_that_gets_ready_while_the_peer_does_not_read_starts_not
     assert client.script.started == ["later", "big"]
     client.peer.read(1 << 40)
     assert client.texts == ["later", "big", "waits"]
+
+
+@on_loop
+async def test_how_much_may_lie_unsent_is_a_setting() -> None:
+    client = Client(room=0, max_unsent_bytes=50_000)
+    client.script.answer_bytes = 10_000
+    client.sends(*(request(FETCH, f"ask {number}") for number in range(100)))
+    assert len(client.script.started) == 5

@@ -24,8 +24,8 @@ _TRUSTED_BYTES = 1024 * 1024
 class BufferPool:
     """Buffers for frames that are still arriving, reused while warm, bounded in total.
 
-    When the total passes its bound, the connection that has held a buffer longest is asked to go: it is either
-    stuck or hostile, and waiting for it could block everybody who would finish.
+    When the total passes its bound, the connections that have held a buffer longest have to go, until the total fits:
+    they are either stuck or hostile, and waiting for them could block everybody who would finish.
     """
 
     def __init__(self, limit_bytes: int, keep_bytes: int = 32 * 1024 * 1024) -> None:
@@ -35,14 +35,14 @@ class BufferPool:
         self._keep_bytes = keep_bytes
         self._kept_bytes = 0
         self._free: dict[int, list[memoryview]] = {}
-        self._holders: dict[Receiver, Callable[[], None]] = {}
+        self._holders: dict[Receiver, None] = {}  # who has held a buffer longest comes first
 
     def take(self, receiver: Receiver, size: int) -> memoryview:
         capacity = max(_SMALLEST_BYTES, 1 << (size - 1).bit_length())
-        self._holders.setdefault(receiver, receiver.evict)
+        self._holders.setdefault(receiver, None)
         self.in_use_bytes += capacity
         if self.in_use_bytes > self._limit_bytes:
-            self._evict_oldest(receiver)
+            self._make_room(receiver)
         free = self._free.get(capacity)
         if free:
             self._kept_bytes -= capacity
@@ -57,10 +57,12 @@ class BufferPool:
             self._kept_bytes += len(buffer)
             self._free.setdefault(len(buffer), []).append(buffer)
 
-    def _evict_oldest(self, asking: Receiver) -> None:
-        for holder, evict in self._holders.items():
-            if holder is not asking:
-                evict()
+    def _make_room(self, asking: Receiver) -> None:
+        """Buffers are only asked for when bytes arrive, so no other connection is at work on a frame of its own."""
+        for holder in [one for one in self._holders if one is not asking]:
+            holder.release()  # now: the connection itself ends only in a later turn of the loop
+            holder.evict()
+            if self.in_use_bytes <= self._limit_bytes:
                 return
 
 

@@ -97,15 +97,43 @@ def test_buffers_are_reused() -> None:
     assert receiver.get_buffer().obj is first
 
 
+class Crowd:
+    """Connections that share a pool and note who had to go."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.pool = BufferPool(limit_bytes)
+        self.evicted: list[int] = []
+
+    def join(self, number: int) -> Receiver:
+        return Receiver(self.pool, MAX_FRAME, evict=lambda: self.evicted.append(number))
+
+
 def test_past_the_bound_the_oldest_unfinished_frame_has_to_go() -> None:
-    pool = BufferPool(limit_bytes=3 * 1024 * 1024)
-    evicted: list[int] = []
-    receivers: list[Receiver] = []
+    crowd = Crowd(limit_bytes=3 * 1024 * 1024)
     for number in range(4):
-        receiver = Receiver(
-            pool, MAX_FRAME, evict=lambda number=number: (evicted.append(number), receivers[number].release())
-        )  # type: ignore[misc]
-        receivers.append(receiver)
-        feed(receiver, struct.pack(">i", MAX_FRAME) + b"x" * 1000)
-    assert evicted == [0]
-    assert pool.in_use_bytes <= 3 * 1024 * 1024
+        feed(crowd.join(number), struct.pack(">i", MAX_FRAME) + b"x" * 1000)
+    assert crowd.evicted == [0]
+    assert crowd.pool.in_use_bytes <= 3 * 1024 * 1024
+
+
+def test_as_many_have_to_go_as_it_takes() -> None:
+    """Or many connections with little each would shield one that takes a lot."""
+    crowd = Crowd(limit_bytes=8 * 1024 * 1024)
+    for number in range(100):
+        feed(crowd.join(number), frame(b"x" * 3000)[:100])
+    greedy = crowd.join(100)
+    feed(greedy, struct.pack(">i", MAX_FRAME) + b"x" * (7 * 1024 * 1024))
+    assert crowd.evicted == list(range(100))
+    assert crowd.pool.in_use_bytes <= 16 * 1024 * 1024, "one frame may pass the bound, alone"
+    feed(crowd.join(101), frame(b"x" * 3000)[:100])
+    assert crowd.evicted[100:] == [100]
+    assert crowd.pool.in_use_bytes <= 8 * 1024 * 1024
+
+
+def test_who_asks_for_more_is_not_the_one_to_go() -> None:
+    crowd = Crowd(limit_bytes=2 * 1024 * 1024)
+    first = crowd.join(0)
+    feed(first, struct.pack(">i", MAX_FRAME) + b"x" * 1000)
+    feed(crowd.join(1), struct.pack(">i", MAX_FRAME) + b"x" * 1000)
+    feed(first, b"x" * (1024 * 1024))
+    assert crowd.evicted == [1]

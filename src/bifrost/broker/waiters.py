@@ -45,6 +45,8 @@ class Waiters:
         self._acks: dict[TopicPartition, deque[tuple[int, AckWaiter, int]]] = {}
         self._fetches: dict[TopicPartition, dict[FetchWaiter, None]] = {}
         self._deadlines: dict[AckWaiter, None] = {}
+        self._moved: deque[Partition] = deque()
+        self._waking = False
 
     def park_ack(self, tp: TopicPartition, next_offset: int, waiter: AckWaiter, slot: int) -> None:
         self._acks.setdefault(tp, deque()).append((next_offset, waiter, slot))
@@ -67,7 +69,22 @@ class Waiters:
                 del self._fetches[tp]
 
     def wake(self, partition: Partition) -> None:
-        """The partition's high watermark moved, or its leadership did."""
+        """The partition's high watermark moved, or its leadership did.
+
+        Whoever is answered may start a request that moves a partition in turn. That wake-up waits for this one to end:
+        thousands of connections may each bring such a request, and the stack is not as deep.
+        """
+        self._moved.append(partition)
+        if self._waking:
+            return
+        self._waking = True
+        try:
+            while self._moved:
+                self._wake(self._moved.popleft())
+        finally:
+            self._waking = False
+
+    def _wake(self, partition: Partition) -> None:
         acks = self._acks.get(partition.tp)
         while acks:
             next_offset, waiter, slot = acks[0]
@@ -77,7 +94,8 @@ class Waiters:
         fetches = self._fetches.get(partition.tp)
         if fetches:
             for fetch in list(fetches):
-                fetch.on_progress(partition)
+                if fetch in fetches:
+                    fetch.on_progress(partition)
 
     def _expire(self) -> None:
         """Settle the produce requests whose time is over."""

@@ -135,7 +135,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        if not self._corked:
+        if self._closing:
+            self._close_when_sent()
+        elif not self._corked:
             self._process()
 
     def can_send_slices(self) -> bool:
@@ -161,9 +163,14 @@ class Connection(asyncio.BufferedProtocol):
         """Close because of what this peer sent."""
         if not self._closing:
             self._error = f"{type(error).__name__}: {error}"
+            self.close()
+
+    def close(self) -> None:
+        """Take no more requests, and close when what is already answered has been sent."""
+        if not self._closing:
             self._closing = True
             self._send()
-            self.transport.close()
+            self._close_when_sent()
 
     def abort(self) -> None:
         """Close at once, without sending what is queued."""
@@ -205,7 +212,9 @@ class Connection(asyncio.BufferedProtocol):
                 self._replies.append(done)
             else:
                 self._out.extend(answer)
-                if len(answer) > 1:  # not Produce's one small piece: large answers must not pile up before they are sent
+                if (
+                    len(answer) > 1
+                ):  # not Produce's one small piece: large answers must not pile up before they are sent
                     self._send()
 
     def _may_pipeline(self, api_key: int) -> bool:
@@ -234,6 +243,11 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write(
                 piece.file.read_at(piece.size, piece.position) if isinstance(piece, LogSlice) else piece
             )
+
+    def _close_when_sent(self) -> None:
+        """The transport waits for its own queue, but knows nothing of the sender's."""
+        if self._sender is None or not self._sender.is_busy:
+            self.transport.close()
 
     def _pause_or_resume_reading(self) -> None:
         """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""

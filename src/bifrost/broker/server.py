@@ -78,7 +78,7 @@ class Server:
         for _, door in self._doors:
             door.close()
         for connection in list(self._connections):
-            connection.transport.close() if clean else connection.abort()
+            connection.close() if clean else connection.abort()
         if self._connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)

@@ -22,8 +22,8 @@ from bifrost.protocol.wire import Buffer
 MIN_SLICE_BYTES = 32 * 1024
 """Smaller slices are cheaper to copy than to send by a system call of their own."""
 
-
 _PROBE_BYTES = 256 * 1024
+_MORE = getattr(socket, "MSG_MORE", 0)  # Linux only: hold a short piece back until the next one comes
 
 
 def is_sendable(piece: LogSlice) -> bool:
@@ -87,7 +87,7 @@ class SliceSender:
 
     def _send_bytes(self, data: Buffer) -> Buffer | None:
         """What is left of the data, if anything."""
-        more = socket.MSG_MORE if len(self._queue) > 1 else 0
+        more = _MORE if len(self._queue) > 1 else 0
         sent = self._socket.send(data, more)
         return memoryview(data)[sent:] if sent < len(data) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib.util
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec
@@ -28,6 +29,16 @@ def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
         asyncio.run(bounded())
 
     return run
+
+
+def loop_factories() -> list[Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops that a node may run on."""
+    factories: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop]
+    if importlib.util.find_spec("uvloop") is not None:
+        import uvloop
+
+        factories.append(uvloop.new_event_loop)
+    return factories
 
 
 async def turns(count: int = 3) -> None:

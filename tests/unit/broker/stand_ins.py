@@ -47,6 +47,12 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what no event tells of; the test's own time limit ends it."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 class Peer(asyncio.Transport):
     """The transport of a peer that reads only what `read` lets it, beyond the `room` of its socket's buffers."""
 

@@ -7,9 +7,9 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.stand_ins import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Client, Script, on_loop, request, turns
 
 from bifrost.broker.receive import BufferPool
+from tests.unit.broker.stand_ins import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Client, Script, on_loop, request, turns
 
 
 @on_loop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.broker.stand_ins import FETCH, METADATA, PRODUCE, Client, on_loop, request
 
 MEGABYTE = 1 << 20

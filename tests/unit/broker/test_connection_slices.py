@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.broker.stand_ins import FETCH, METADATA, loop_factories, request, turns
 
 from bifrost.broker.connection import Buffers, Connection
 from bifrost.broker.receive import BufferPool
 from bifrost.log.disk import RealDisk, RealFile
 from bifrost.log.partition_log import LogSlice
 from bifrost.metrics import Metrics
+from tests.unit.broker.stand_ins import FETCH, METADATA, loop_factories, request, turns, until
 
 CONTENT = random.Random(2).randbytes(4_000_000)
 LOOPS = pytest.mark.parametrize("new_loop", loop_factories(), ids=lambda factory: factory.__module__.partition(".")[0])
@@ -93,10 +93,6 @@ class Open:
             got += piece
         return bytes(got)
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            await asyncio.sleep(0.001)
-
 
 def run(
     new_loop: Callable[[], asyncio.AbstractEventLoop], file: RealFile, test: Callable[[Open], Awaitable[None]]
@@ -134,7 +130,7 @@ def test_a_peer_that_does_not_read_slices_is_not_read_from(
 ) -> None:
     async def test(opened: Open) -> None:
         await opened.ask(*[(FETCH, 4_000_000)] * 100)
-        await opened.until(lambda: opened.dispatcher.started > 0)
+        await until(lambda: opened.dispatcher.started > 0)
         await turns(100)  # in which more could have been started
         assert opened.dispatcher.started <= 3, "as much as the two sockets hold, and one more"
         await opened.expect(*[4_000_000] * 100)
@@ -148,7 +144,7 @@ def test_closing_waits_for_slices_that_are_on_their_way(
 ) -> None:
     async def test(opened: Open) -> None:
         await opened.ask(*[(FETCH, 4_000_000)] * 5)
-        await opened.until(lambda: opened.dispatcher.started > 0)
+        await until(lambda: opened.dispatcher.started > 0)
         started = opened.dispatcher.started
         opened.connection.close()
         await opened.expect(*[4_000_000] * started)
@@ -165,7 +161,7 @@ def test_a_peer_that_vanishes_in_the_middle_of_a_slice_ends_its_connection(
 ) -> None:
     async def test(opened: Open) -> None:
         await opened.ask((FETCH, 4_000_000), (FETCH, 4_000_000))
-        await opened.until(lambda: opened.dispatcher.started > 0)
+        await until(lambda: opened.dispatcher.started > 0)
         opened.peer.close()
         await opened.lost.wait()
 

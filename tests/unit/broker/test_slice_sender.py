@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.broker.stand_ins import on_loop, turns
 
 from bifrost.broker.slice_sender import MIN_SLICE_BYTES, SliceSender, is_sendable
 from bifrost.log.disk import RealDisk, RealFile
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import LogSlice
+from tests.unit.broker.stand_ins import on_loop, turns, until
 
 CONTENT = random.Random(1).randbytes(3_000_000)
 
@@ -119,8 +119,7 @@ async def test_a_peer_that_goes_while_it_is_waited_for_ends_the_connection(file:
     line.sender.send([LogSlice(file, 0, 3_000_000, 0)])
     assert line.sender.is_busy
     line.peer.close()
-    while not line.aborted:
-        await asyncio.sleep(0)
+    await until(lambda: line.aborted)
     assert not line.sender.is_busy
     assert line.drained == 0
     line.close()

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.unit.broker.stand_ins import on_loop
 
 from bifrost.broker.waiters import Waiters
 from bifrost.types import TopicPartition
+from tests.unit.broker.stand_ins import on_loop
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)

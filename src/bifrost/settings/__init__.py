@@ -4,7 +4,14 @@ Text and values only. Nothing in this package reads files, the environment or a 
 """
 
 from bifrost.settings.broker import Settings
-from bifrost.settings.describe import ConfigEntry, ConfigSynonym, Source, describe_broker, describe_topic
+from bifrost.settings.describe import (
+    ConfigEntry,
+    ConfigSynonym,
+    Source,
+    TopicDescriber,
+    describe_broker,
+    describe_topic,
+)
 from bifrost.settings.keys import Kind
 from bifrost.settings.listeners import Listener
 from bifrost.settings.markdown import render_markdown
@@ -20,6 +27,7 @@ __all__ = [
     "Settings",
     "Source",
     "TopicConfig",
+    "TopicDescriber",
     "describe_broker",
     "describe_topic",
     "parse_properties",

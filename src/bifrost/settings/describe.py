@@ -52,6 +52,47 @@ class ConfigEntry(NamedTuple):
 _NOTHING: Mapping[str, str] = {}
 
 
+class TopicDescriber:
+    """Describes topics of one broker. What topics inherit is worked out once, not for every topic."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        dynamic_broker: Mapping[str, str] = _NOTHING,
+        dynamic_default: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        config = TopicConfig.of(with_dynamic(settings, dynamic_default, dynamic_broker))
+        self._inherited: dict[str, ConfigEntry] = {}
+        for name, spec in topic_keys().items():
+            synonyms = [
+                found
+                for synonym in spec.synonyms
+                for found in _broker_synonyms(settings, keys()[synonym.name], dynamic_broker, dynamic_default)
+            ]
+            if spec.synonyms and all(found.source is Source.DEFAULT for found in synonyms):
+                # Kafka leaves out a default that stands behind a setting without one (log.roll.hours for segment.ms).
+                synonyms = [found for found in synonyms if found.name == spec.synonyms[0].name]
+            source = synonyms[0].source if synonyms else Source.DEFAULT
+            value = spec.key.format(getattr(config, spec.attribute))
+            self._inherited[name] = ConfigEntry(
+                name, value, False, source, False, tuple(synonyms), spec.key.kind, spec.key.doc
+            )
+        self._internal = [name for name, spec in topic_keys().items() if spec.internal]
+
+    def describe(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """Every config of a topic that has these overrides, by name; internal ones only when they are set."""
+        entries = self._inherited.copy()
+        for name, text in overrides.items():
+            beneath = entries[name]
+            synonyms = (ConfigSynonym(name, text, Source.TOPIC), *beneath.synonyms)
+            entries[name] = beneath._replace(value=text, source=Source.TOPIC, synonyms=synonyms)
+        for name in self._internal:
+            if name not in overrides:
+                del entries[name]
+        return list(entries.values())
+
+
 def describe_topic(
     settings: Settings,
     overrides: Mapping[str, str],
@@ -59,26 +100,9 @@ def describe_topic(
     dynamic_broker: Mapping[str, str] = _NOTHING,
     dynamic_default: Mapping[str, str] = _NOTHING,
 ) -> list[ConfigEntry]:
-    """Every config of a topic that has these overrides, by name; internal ones only when they are set."""
-    config = TopicConfig.of(with_dynamic(settings, dynamic_default, dynamic_broker)).override(overrides)
-    entries = []
-    for name, spec in topic_keys().items():
-        if spec.internal and name not in overrides:
-            continue
-        synonyms = [
-            found
-            for synonym in spec.synonyms
-            for found in _broker_synonyms(settings, keys()[synonym.name], dynamic_broker, dynamic_default)
-        ]
-        if spec.synonyms and all(found.source is Source.DEFAULT for found in synonyms):
-            # Kafka leaves out a default that stands behind a setting without one (log.roll.hours for segment.ms).
-            synonyms = [found for found in synonyms if found.name == spec.synonyms[0].name]
-        if name in overrides:
-            synonyms.insert(0, ConfigSynonym(name, overrides[name], Source.TOPIC))
-        source = synonyms[0].source if synonyms else Source.DEFAULT
-        value = spec.key.format(getattr(config, spec.attribute))
-        entries.append(ConfigEntry(name, value, False, source, False, tuple(synonyms), spec.key.kind, spec.key.doc))
-    return entries
+    """The configs of a single topic; for many of them keep a `TopicDescriber`."""
+    describer = TopicDescriber(settings, dynamic_broker=dynamic_broker, dynamic_default=dynamic_default)
+    return describer.describe(overrides)
 
 
 def describe_broker(

@@ -28,7 +28,6 @@ from bifrost.raft.metadata_log import MetadataLog
 from bifrost.settings import Settings
 
 _APPEND_BYTES_MAX = 1 << 18  # a group stops growing here, so that the loop gets a turn between two
-
 _CHANGE_BYTES_MAX = 4 << 20  # of one request; with a group before it still less than the smallest metadata segment
 
 _log = logging.getLogger(__name__)
@@ -90,11 +89,17 @@ class Controller:
         return self._image
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` after every change; one that subscribes before `load` hears of everything there is."""
+        """Call `subscriber` after every commit from now on, on the loop, before the answers leave.
+
+        It must not raise: what it cannot do about a change is its own affair, the change is committed.
+        """
         self._subscribers.append(subscriber)
 
-    def load(self) -> None:
-        """Rebuild the image from the log; StorageError if a committed change cannot be read."""
+    def load(self) -> Delta:
+        """Rebuild the image from the log. The delta tells all of it, for those who will subscribe.
+
+        StorageError if a committed change cannot be read: an image with a hole in it must not be served.
+        """
         delta = Delta()
         for offset, value in self._metadata_log.replay():
             try:
@@ -108,7 +113,7 @@ class Controller:
         _log.info(
             "metadata loaded offset=%d topics=%d partitions=%d", self._image.offset, len(self._image.topics), count
         )
-        self._publish(delta)
+        return delta
 
     async def run(self) -> None:
         """Work until `close`, or until the log fails."""
@@ -181,19 +186,10 @@ class Controller:
         group = _Group()
         try:
             self._decide(group)
-            if group.changes:
-                await self._append(group)
-            group.release()
-        except DiskFullError as error:
-            self._ahead = self._image.copy()
-            _log.warning("metadata append refused reason=disk-full path=%s", error.path)
-            group.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full"))
-        except StorageError as error:
-            _log.error("metadata log failed path=%s detail=%s", error.path, error.detail)
-            group.refuse(self._stop(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log has failed")))
-            self._on_failure(error)
+            if not group.changes or await self._commit(group):
+                group.release()
         finally:
-            # Cancelled, or a bug on its way up: the change may be committed, the caller has to ask again.
+            # Still unanswered: cancelled, or a bug on its way up. The change may be committed; the caller asks again.
             group.refuse(ApiError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
 
     def _decide(self, group: _Group) -> None:
@@ -221,20 +217,30 @@ class Controller:
                 group.values.append(value)
                 size += len(value)
 
-    async def _append(self, group: _Group) -> None:
+    async def _commit(self, group: _Group) -> bool:
+        """Append, apply and publish what was decided; False, with everybody refused, if the log did not take it."""
         expected = self._metadata_log.end_offset
-        first_offset = await self._metadata_log.append(group.values)
+        try:
+            first_offset = await self._metadata_log.append(group.values)
+        except DiskFullError as error:
+            _log.warning("metadata append refused reason=disk-full path=%s", error.path)
+            self._ahead = self._image.copy()
+            group.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full"))
+            return False
+        except StorageError as error:
+            _log.error("metadata log failed path=%s detail=%s", error.path, error.detail)
+            group.refuse(self._stop(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata log has failed")))
+            self._on_failure(error)
+            return False
         assert first_offset == expected, f"changes decided for offset {expected} were stored at {first_offset}"
         delta = Delta()
         for offset, records in enumerate(group.changes, first_offset):
             for record in records:
                 self._image.apply(record, offset, delta)
         _log_changes(delta)
-        self._publish(delta)
-
-    def _publish(self, delta: Delta) -> None:
         for subscriber in self._subscribers:
             subscriber(self._image, delta)
+        return True
 
     def _stop(self, reason: ApiError) -> ApiError:
         """Refuse whatever waits and whatever comes, with the first reason there was."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -158,7 +158,7 @@ class Controller:
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> list[topics.CreatedTopic]:
         """One answer for each topic name; ApiError if the request as a whole is refused."""
-        topic_ids = [new_topic_id(self._rng) for _ in wanted]
+        topic_ids = [new_topic_id(self._rng, self._image.topics_by_id) for _ in wanted]
         return await self.submit(
             lambda image: topics.create_topics(
                 image, self._settings, wanted, topic_ids=topic_ids, validate_only=validate_only
@@ -253,12 +253,13 @@ class Controller:
         return self._stopped
 
 
-def new_topic_id(rng: Random) -> bytes:
+def new_topic_id(rng: Random, taken: Container[bytes]) -> bytes:
     """A random UUID whose text form does not start with a dash, which command lines take for an option."""
     while True:
         number = rng.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
-        if number >> 122 != 62:
-            return number.to_bytes(16, "big")
+        topic_id = number.to_bytes(16, "big")
+        if number >> 122 != 62 and topic_id not in taken:  # a generator may have been seeded alike before a restart
+            return topic_id
 
 
 def _encode(records: Sequence[MetadataRecord]) -> bytes:

@@ -328,6 +328,7 @@ async def test_a_committed_change_that_cannot_be_read_refuses_the_start() -> Non
 
 def test_topic_ids_are_random_uuids_that_do_not_look_like_options() -> None:
     rng = Random(1)
-    ids = {new_topic_id(rng) for _ in range(2_000)}
+    ids = {new_topic_id(rng, ()) for _ in range(2_000)}
     assert len(ids) == 2_000
+    assert new_topic_id(Random(1), ids) not in ids
     assert all(one[6] >> 4 == 4 and one[8] >> 6 == 2 and one[0] >> 2 != 62 for one in ids)

@@ -30,17 +30,16 @@ from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.driver import Controller
 from bifrost.errors import ApiError, StorageError
 from bifrost.log.checkpoints import encode_uuid
-from bifrost.log.config import FlushPolicy, LogConfig
+from bifrost.log.config import FlushPolicy
 from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk
 from bifrost.log.log_directory import LogDirectory, new_directory_id
-from bifrost.log.manager import METADATA_TOPIC, LogManager
+from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
-from bifrost.log.partition_log import PartitionLog
 from bifrost.metrics import Metrics
-from bifrost.raft.solo import SoloMetadataLog
+from bifrost.raft.solo import SoloLog
 from bifrost.replication.manager import ReplicaManager
 from bifrost.settings import Settings
-from bifrost.types import NodeId, TopicPartition
+from bifrost.types import NodeId
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +68,7 @@ class Node:
         self._stopping: asyncio.Future[bool] = self._loop.create_future()
         self._replicas = ReplicaManager()
         self._logs: LogManager | None = None
-        self._metadata_log: PartitionLog | None = None
+        self._metadata_log: SoloLog | None = None
         self._directories: list[LogDirectory] = []
         self._epoch = -1
         self._bug: BaseException | None = None
@@ -143,19 +142,9 @@ class Node:
 
     async def _open_controller(self) -> Controller:
         """The metadata comes first: it knows the cluster's id and the configs of every log."""
-        path = f"{self.settings.metadata_directory}/{METADATA_TOPIC}-0"
-        self._metadata_log = PartitionLog.open(
-            self._disk,
-            path,
-            TopicPartition(METADATA_TOPIC, 0),
-            LogConfig(),
-            clean=False,
-            recovery_point=0,
-            now_ms=self._clock.now_ms(),
-        )
-        controller = Controller(
-            SoloMetadataLog(self._metadata_log, self._clock), self.settings, self._rng, on_failure=self._on_bug
-        )
+        directory = self.settings.metadata_directory
+        self._metadata_log = SoloLog.open(self._disk, directory, self.settings, self._clock)
+        controller = Controller(self._metadata_log, self.settings, self._rng, on_failure=self._on_bug)
         controller.load()
         self._spawn(controller.run(), "controller")
         await controller.open_cluster(controller.image.cluster_id or encode_uuid(new_directory_id(self._rng)))
@@ -203,7 +192,7 @@ class Node:
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             await self._logs.close(broker_epoch=self._epoch)
         if self._metadata_log is not None:
-            self._metadata_log.close(clean=clean)
+            self._metadata_log.close()
         for directory in self._directories:
             directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)

@@ -23,6 +23,8 @@ MIN_SLICE_BYTES = 32 * 1024
 """Smaller slices are cheaper to copy than to send by a system call of their own."""
 
 _PROBE_BYTES = 256 * 1024
+_TURN_BYTES = 1024 * 1024
+"""What one connection may send before the others get a turn: a few hundred microseconds of the loop's time."""
 _MORE = getattr(socket, "MSG_MORE", 0)  # Linux only: hold a short piece back until the next one comes
 
 
@@ -67,19 +69,21 @@ class SliceSender:
         self._socket.close()
 
     def _pump(self) -> None:
-        queue = self._queue
+        """Send until the socket is full, the turn is over or nothing is left."""
+        queue, turn_bytes = self._queue, 0
         try:
-            while queue:
+            while queue and turn_bytes < _TURN_BYTES:
                 piece = queue[0]
+                turn_bytes += piece.size if isinstance(piece, LogSlice) else len(piece)
                 rest = self._send_slice(piece) if isinstance(piece, LogSlice) else self._send_bytes(piece)
                 if rest is not None:
                     queue[0] = rest
                 else:
                     queue.popleft()
+            if queue:
+                self._wait()
         except BlockingIOError:
-            if not self._waiting:
-                self._waiting = True
-                self._loop.add_writer(self._socket.fileno(), self._on_writable)
+            self._wait()
         except OSError:
             self._queue.clear()
             self._stop_waiting()
@@ -95,7 +99,7 @@ class SliceSender:
         """What is left of the slice, if anything."""
         source = piece.file.fileno()
         assert source is not None, "only real files are sent this way"
-        sent = os.sendfile(self._socket.fileno(), source, piece.position, piece.size)
+        sent = os.sendfile(self._socket.fileno(), source, piece.position, min(piece.size, _TURN_BYTES))
         if sent == 0:
             raise OSError(f"{piece.file.path} ends before its slice does")
         if sent == piece.size:
@@ -107,6 +111,11 @@ class SliceSender:
         if not self._queue and self._waiting:
             self._stop_waiting()
             self._on_drained()
+
+    def _wait(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
 
     def _stop_waiting(self) -> None:
         if self._waiting:

@@ -24,7 +24,7 @@ from bifrost.protocol.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from bifrost.settings import describe_topic
+from bifrost.settings import TopicDescriber
 
 
 def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> CreateTopicsResponse:
@@ -40,7 +40,8 @@ async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> Cr
     created = await ctx.broker.controller.create_topics(
         [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
-    return CreateTopicsResponse(topics=[_result(ctx, topic) for topic in created])
+    describer = TopicDescriber(ctx.broker.settings)
+    return CreateTopicsResponse(topics=[_result(describer, topic) for topic in created])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -53,7 +54,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(ctx: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
+def _result(describer: TopicDescriber, topic: CreatedTopic) -> CreatableTopicResult:
     if topic.error is not ErrorCode.NONE:
         return CreatableTopicResult(name=topic.name, error_code=topic.error, error_message=topic.message)
     return CreatableTopicResult(
@@ -63,7 +64,7 @@ def _result(ctx: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
         replication_factor=topic.replication_factor,
         configs=[
             CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.source)
-            for entry in describe_topic(ctx.broker.settings, topic.configs)
+            for entry in describer.describe(topic.configs)
         ],
     )
 

@@ -87,7 +87,7 @@ FULL = Effort(
     messages=1_000_000,
     fill_bytes=600_000_000,
     warm_rounds_max=8,
-    minutes_max=11.5,
+    minutes_max=11.3,
 )
 QUICK = Effort(
     name="quick",
@@ -101,7 +101,7 @@ QUICK = Effort(
     messages=100_000,
     fill_bytes=150_000_000,
     warm_rounds_max=3,
-    minutes_max=2.75,
+    minutes_max=2.7,
 )
 
 Sampler = Callable[[], Result]

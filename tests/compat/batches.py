@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crc32c import crc32c
+
 from tests.compat.clients.base import Record
 
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+
 from tests.compat import wire
 from tests.compat.cache import Unavailable
 from tests.compat.clients.aiokafka_client import AioKafka

@@ -10,6 +10,7 @@ import json
 import struct
 
 import pytest
+
 from tests.compat import wire
 from tests.compat.answers_file import FOLDER
 from tests.compat.servers import Server

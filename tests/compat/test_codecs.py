@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.compat import batches, wire
 from tests.compat.clients.base import CODECS, Client, Codec, Record
 from tests.compat.conftest import NewTopicFunction

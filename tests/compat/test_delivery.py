@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.compat.clients.base import Acked, Client, Record
 from tests.compat.conftest import NewTopicFunction
 

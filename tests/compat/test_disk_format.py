@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.compat import batches, oracle, wire
 from tests.compat.cache import Unavailable
 from tests.compat.clients.base import CODECS, LATEST, Record, Stored

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+
 from tests.compat import batches, wire
 from tests.compat.clients.base import Client, ClientError, Record
 from tests.compat.conftest import BROKERS, FOREIGN, NewTopicFunction, StartBroker, make_client, unique_name

@@ -6,6 +6,7 @@ Requests reach the broker and their answers do not, or arrive torn; every client
 from __future__ import annotations
 
 import pytest
+
 from tests.compat.clients.base import LATEST, Acked, Record
 from tests.compat.conftest import CLIENTS, NewTopicFunction, make_client
 from tests.compat.proxy import CuttingProxy

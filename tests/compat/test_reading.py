@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+
 from tests.compat.clients.base import EARLIEST, LATEST, Client, Record, Stored
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction

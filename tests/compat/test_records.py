@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from tests.compat.clients.base import Client, Headers, Record, Stored
 from tests.compat.conftest import NewTopicFunction
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from tests.compat import wire
 from tests.compat.clients.base import AdminClient, ClientError, NewTopic, PartitionInfo, Record
 from tests.compat.conftest import NewTopicFunction, unique_name

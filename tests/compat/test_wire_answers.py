@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass
 
 import pytest
+
 from tests.compat import answers_file
 from tests.compat.questions import configs, fetch, offsets, produce, topics
 from tests.compat.questions.catalogue import QUESTIONS, Question

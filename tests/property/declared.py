@@ -17,7 +17,6 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
 from bifrost.protocol.messages import DECLARED, request_class, response_class
-from bifrost.protocol.wire import UVARINT
 from bifrost.protocol.schema import (
     BOOL,
     FLOAT64,
@@ -34,6 +33,7 @@ from bifrost.protocol.schema import (
     WireType,
     fields_of,
 )
+from bifrost.protocol.wire import UVARINT
 
 ALL = [
     (cls, version)

@@ -12,8 +12,8 @@ from bifrost.errors import ProtocolError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
 from bifrost.protocol.frame import has_flexible_response_header, is_flexible
-from bifrost.protocol.wire import UVARINT, read_uvarint
 from bifrost.protocol.schema import Message
+from bifrost.protocol.wire import UVARINT, read_uvarint
 
 from .declared import ALL, kio_bytes, messages, slow_bytes
 

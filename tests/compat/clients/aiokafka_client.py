@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions  # type: ignore[im
 from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError, for_code  # type: ignore[import-untyped]
+
 from tests.compat.clients.base import (
     EARLIEST,
     LATEST,

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient as RdAdmin
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as RdNewTopic
+
 from tests.compat.clients.base import (
     EARLIEST,
     LATEST,

@@ -11,7 +11,6 @@ import pytest
 from bifrost.errors import ErrorCode, ProtocolError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
-from bifrost.protocol.wire import UVARINT, read_uvarint, skip_tags
 from bifrost.protocol.schema import (
     I8,
     I16,
@@ -30,6 +29,7 @@ from bifrost.protocol.schema import (
     since,
     tag,
 )
+from bifrost.protocol.wire import UVARINT, read_uvarint, skip_tags
 
 
 class Numbers(Message, api=ApiKey.VOTE, versions=range(2), flexible=1):

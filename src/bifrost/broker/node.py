@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
@@ -54,13 +55,21 @@ class Node:
     """A broker and its controller in one process."""
 
     def __init__(
-        self, settings: Settings, *, disk: Disk, clock: Clock, rng: random.Random, transport: Transport
+        self,
+        settings: Settings,
+        *,
+        disk: Disk,
+        clock: Clock,
+        rng: random.Random,
+        transport: Transport,
+        recovery_pool: Callable[[], Executor] | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self._disk = disk
         self._clock = clock
         self._rng = rng
+        self._recovery_pool = recovery_pool
         self._server = Server(settings, transport, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
         self._node_id = NodeId(settings.node_id)
@@ -163,6 +172,7 @@ class Node:
             config_for=lambda name: log_config(topic_config(image, settings, node_id, name), settings),
             policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
+            recovery_pool=self._recovery_pool,
             file_delete_delay_ms=settings.log_segment_delete_delay_ms,
         )
         await logs.load()
@@ -231,7 +241,18 @@ class Node:
         self.request_stop(clean=False)
 
 
-def real_node(settings: Settings) -> Node:
-    """A node on this machine's disk, clock and network."""
+def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | None = None) -> Node:
+    """A node on this machine's disk, clock and network.
+
+    Long recoveries go to `recovery_pool` if there is one: only a process that may be started again as a worker, which
+    somebody's test run is not, can offer that. Without one they take a thread.
+    """
     disk: Disk = MemoryDisk() if settings.flush_policy == "memory" else RealDisk()
-    return Node(settings, disk=disk, clock=SystemClock(), rng=random.Random(), transport=TcpTransport())
+    return Node(
+        settings,
+        disk=disk,
+        clock=SystemClock(),
+        rng=random.Random(),
+        transport=TcpTransport(),
+        recovery_pool=recovery_pool,
+    )

@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 
 import typer
 
@@ -78,13 +79,21 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     from bifrost.broker.node import real_node
 
-    node = real_node(settings)
+    node = real_node(settings, recovery_pool=_worker_processes)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.request_stop)
     await node.start()
     on_ready(node.address)
     await node.run_until_stopped()
+
+
+def _worker_processes() -> Executor:
+    """For a recovery that would hold up the loop. Spawned, not forked: a loop and its threads do not survive a fork."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -133,7 +133,7 @@ class Node:
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
-        self._spawn(self._checkpoint_regularly(logs), "checkpoints")
+        self._spawn(self._look_after(logs, publisher, controller.image), "housekeeping")
         await self._server.serve(broker)
         _log.info("node started id=%d epoch=%d partitions=%d address=%s", node_id, self._epoch, len(logs), self.address)
 
@@ -207,13 +207,14 @@ class Node:
             directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)
 
-    async def _checkpoint_regularly(self, logs: LogManager) -> None:
+    async def _look_after(self, logs: LogManager, publisher: Publisher, image: MetadataImage) -> None:
         """Save high watermarks often and recovery points now and then, so that the next start has little to do."""
         interval_s = self.settings.replica_high_watermark_checkpoint_interval_ms / 1000
         next_recovery_points = self._loop.time()
         while True:
             await asyncio.sleep(interval_s)
             await logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
+            publisher.place_waiting(image)
             if self._loop.time() >= next_recovery_points:
                 next_recovery_points = self._loop.time() + _RECOVERY_POINTS_S
                 logs.expire_producers()

@@ -3,7 +3,8 @@
 It runs after every committed change, on the loop, and does in one go what the change means here: logs of deleted topics
 go, logs of new partitions come, leaders learn their epochs, logs their configs.
 
-Must never: fail because of one partition. What a broken disk takes with it is marked offline, the rest goes on.
+Must never: fail because of one partition. What a broken disk takes with it is marked offline, the rest goes on. A full
+disk is not a broken one: a partition that it has no room for waits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.state import Partition as PartitionState
 from bifrost.controller.core.state import Topic
-from bifrost.errors import StorageError
+from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.config import LogConfig
 from bifrost.log.manager import LogManager
 from bifrost.log.partition_log import PartitionLog
@@ -47,6 +48,7 @@ class Publisher:
         self._replicas = replicas
         self._waiters = waiters
         self._metadata = metadata
+        self._waiting: dict[TopicPartition, None] = {}  # for room on a full disk
 
     def publish_all(self, image: MetadataImage) -> None:
         """At start: take in everything there is, and drop logs whose topic was deleted while this node was away."""
@@ -54,7 +56,7 @@ class Publisher:
             config = self._config(image, topic.name)
             for index, state in enumerate(topic.partitions):
                 self._place(topic, index, state, config)
-        for tp in [tp for tp in self._logs.partitions if tp not in self._replicas]:
+        for tp in [tp for tp in self._logs.partitions if image.partition(tp.topic, tp.partition) is None]:
             _log.info("log of an unknown topic removed tp=%s", tp)
             self._delete_log(tp)
 
@@ -73,6 +75,14 @@ class Publisher:
         for resource_type, name in delta.configs:
             self._reconfigure(image, resource_type, name)
 
+    def place_waiting(self, image: MetadataImage) -> None:
+        """Try again to host what the disk had no room for; to be called every now and then."""
+        waiting, self._waiting = self._waiting, {}
+        for tp in waiting:
+            topic, state = image.topics.get(tp.topic), image.partition(tp.topic, tp.partition)
+            if topic is not None and state is not None:
+                self._place(topic, tp.partition, state, self._config(image, tp.topic))
+
     def _place(self, topic: Topic, index: int, state: PartitionState, config: TopicConfig) -> None:
         """Host the partition if this node is one of its replicas, and lead it if it is the leader."""
         tp = TopicPartition(topic.name, index)
@@ -81,6 +91,11 @@ class Publisher:
             return
         try:
             partition = self._replicas.find(tp) or self._create(topic, tp, config)
+        except DiskFullError as error:
+            _log.warning("partition waits for room tp=%s path=%s", tp, error.path)
+            self._replicas.mark_offline(tp)
+            self._waiting[tp] = None
+            return
         except StorageError as error:
             self._logs.take_offline(error)
             self._replicas.mark_offline(tp)

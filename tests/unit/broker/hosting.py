@@ -1,0 +1,114 @@
+"""A publisher with real logs in memory, driven by records as the controller would commit them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from bifrost.broker.metadata_cache import MetadataCache
+from bifrost.broker.publisher import Publisher, log_config, topic_config
+from bifrost.broker.waiters import Waiters
+from bifrost.clock import SystemClock
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import MetadataRecord
+from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
+from bifrost.errors import StorageError
+from bifrost.log.config import FlushPolicy
+from bifrost.log.log_directory import LogDirectory
+from bifrost.log.manager import LogManager
+from bifrost.log.memory_disk import MemoryDisk, MemoryFile
+from bifrost.replication.manager import ReplicaManager
+from bifrost.replication.partition import Partition
+from bifrost.settings import Settings
+from bifrost.types import NodeId, TopicPartition
+from tests.unit.controller.stand_ins import apply, cluster_of, topic_id
+
+ME = NodeId(1)
+
+
+class BrokenDisk(MemoryDisk):
+    """Fails where `fails` says so, with what it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails: Callable[[str], StorageError | None] = lambda _: None
+
+    def _check(self, path: str) -> None:
+        error = self.fails(path)
+        if error is not None:
+            raise error
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        self._check(path)
+        return super().open(path, create=create)
+
+    def makedirs(self, path: str) -> None:
+        self._check(path)
+        super().makedirs(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._check(old)
+        super().rename(old, new)
+
+
+class Hosting:
+    """One node's partitions. `await Hosting.start()`."""
+
+    def __init__(self, disk: BrokenDisk, image: MetadataImage, directories: tuple[str, ...]) -> None:
+        self.disk = disk
+        self.image = image
+        self.settings = Settings()
+        self.offline: list[str] = []
+        loop = asyncio.get_running_loop()
+        self.logs = LogManager(
+            disk,
+            [LogDirectory(disk, path) for path in directories],
+            loop=loop,
+            clock=SystemClock(),
+            rng=random.Random(3),
+            cluster_id=image.cluster_id or "",
+            node_id=ME,
+            config_for=lambda name: log_config(topic_config(image, self.settings, ME, name), self.settings),
+            policy=FlushPolicy.OS,
+            on_offline=lambda path, _: self.offline.append(path),
+        )
+        self.replicas = ReplicaManager()
+        self.waiters = Waiters(loop)
+        self.metadata = MetadataCache(image, ME)
+        self.publisher = Publisher(ME, self.settings, self.logs, self.replicas, self.waiters, self.metadata)
+
+    @classmethod
+    async def start(
+        cls,
+        disk: BrokenDisk | None = None,
+        image: MetadataImage | None = None,
+        directories: tuple[str, ...] = ("/data",),
+    ) -> Hosting:
+        """A node that starts on this disk with this metadata."""
+        hosting = cls(disk or BrokenDisk(), image or cluster_of(1), directories)
+        await hosting.logs.load()
+        hosting.publisher.publish_all(hosting.image)
+        return hosting
+
+    async def stop(self) -> None:
+        await self.logs.close()
+
+    def commit(self, *records: MetadataRecord) -> None:
+        """One change of the metadata, published."""
+        self.publisher.publish(self.image, apply(self.image, records))
+
+    def create(self, name: str, partitions: int = 1, number: int = 100, **configs: str) -> None:
+        new = NewTopic(name, partitions, 1, configs=[(key.replace("_", "."), text) for key, text in configs.items()])
+        decision = create_topics(self.image, self.settings, [new], topic_ids=[topic_id(number)])
+        self.commit(*decision.records)
+
+    def delete(self, name: str) -> None:
+        self.commit(*delete_topics(self.image, self.settings, [TopicRef(name)]).records)
+
+    def partition(self, name: str, index: int = 0) -> Partition:
+        return self.replicas.get(TopicPartition(name, index))
+
+    def folders(self, directory: str = "/data") -> list[str]:
+        """Partitions that have a place on disk."""
+        return [name for name in self.disk.directories(directory) if "delete" not in name]

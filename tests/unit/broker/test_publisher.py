@@ -1,0 +1,260 @@
+"""What the metadata says is what this node hosts, and one partition's trouble stays its own."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.records import (
+    ConfigChanged,
+    PartitionChanged,
+    PartitionCreated,
+    TopicCreated,
+    TopicDeleted,
+)
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.protocol.records import encode_batch
+from bifrost.types import TopicPartition
+from tests.unit.broker.hosting import BrokenDisk, Hosting
+from tests.unit.broker.stand_ins import on_loop
+from tests.unit.controller.stand_ins import topic_id
+
+NOW = 1_700_000_000_000
+
+
+def write(hosting: Hosting, name: str, index: int = 0) -> int:
+    """The offset of one more batch."""
+    batch = memoryview(encode_batch([(NOW, None, b"value", ())]))
+    partition = hosting.partition(name, index)
+    result = partition.append(batch, acks=-1, api_version=9, transactional_id=None, now_ms=NOW)
+    return result.base_offset
+
+
+def refusal(hosting: Hosting, name: str, index: int = 0) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        hosting.partition(name, index)
+    return refused.value.code
+
+
+@on_loop
+async def test_a_new_topic_has_a_log_and_a_leader_for_every_partition() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", partitions=3)
+    for index in range(3):
+        partition = hosting.partition("orders", index)
+        assert (partition.is_leader, partition.leader.epoch, partition.high_watermark) == (True, 0, 0)
+        assert partition.log.topic_id == UUID(bytes=topic_id(100))
+    assert hosting.folders() == ["orders-0", "orders-1", "orders-2"]
+
+
+@on_loop
+async def test_partitions_that_are_added_come_too() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders")
+    write(hosting, "orders")
+    hosting.commit(PartitionCreated(topic_id(100), 1, (1,), (1,), 1))
+    assert write(hosting, "orders", 0) == 1
+    assert write(hosting, "orders", 1) == 0
+
+
+@on_loop
+async def test_a_deleted_topic_is_gone_at_once() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", partitions=2)
+    partition = hosting.partition("orders")
+    hosting.delete("orders")
+    assert refusal(hosting, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not partition.is_leader, "whoever holds it learns that it is over"
+    assert hosting.folders() == []
+    assert hosting.logs.partitions == []
+
+
+@on_loop
+async def test_who_waits_on_a_deleted_topic_is_told() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders")
+    told: list[bool] = []
+
+    class Waiting:
+        def on_progress(self, partition: object) -> None:
+            told.append(hosting.replicas.find(TopicPartition("orders", 0)) is None)
+
+    hosting.waiters.park_fetch(TopicPartition("orders", 0), Waiting())
+    hosting.delete("orders")
+    assert told == [True]
+    assert len(hosting.waiters) == 0
+
+
+@on_loop
+async def test_a_topic_created_again_under_its_name_starts_empty() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", number=100)
+    write(hosting, "orders")
+    hosting.delete("orders")
+    hosting.create("orders", number=200)
+    assert write(hosting, "orders") == 0
+    assert hosting.partition("orders").log.topic_id == UUID(bytes=topic_id(200))
+
+
+@on_loop
+async def test_a_topic_deleted_and_created_again_in_one_change_starts_empty() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", partitions=2, number=100)
+    write(hosting, "orders")
+    hosting.commit(
+        TopicDeleted(topic_id(100)),
+        TopicCreated("orders", topic_id(200)),
+        PartitionCreated(topic_id(200), 0, (1,), (1,), 1),
+    )
+    assert write(hosting, "orders") == 0
+    assert hosting.folders() == ["orders-0"]
+
+
+@on_loop
+async def test_after_a_restart_everything_is_where_it_was_in_a_new_epoch() -> None:
+    first = await Hosting.start()
+    first.create("orders")
+    write(first, "orders")
+    await first.stop()
+    hosting = await Hosting.start(first.disk, first.image)
+    assert write(hosting, "orders") == 1
+    hosting.commit(PartitionChanged(topic_id(100), 0, leader=1))
+    assert hosting.partition("orders").leader.epoch == 1
+    assert hosting.partition("orders").log.epochs.latest == 1
+
+
+@on_loop
+async def test_logs_of_topics_deleted_in_the_meantime_are_removed_at_start() -> None:
+    first = await Hosting.start()
+    first.create("kept", number=100)
+    first.create("gone", number=200)
+    await first.stop()
+    first.image.apply(TopicDeleted(topic_id(200)), first.image.offset + 1, Delta())
+    hosting = await Hosting.start(first.disk, first.image)
+    assert hosting.folders() == ["kept-0"]
+    assert refusal(hosting, "gone") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@on_loop
+async def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_taken_for_the_new_one() -> None:
+    first = await Hosting.start()
+    first.create("orders", number=100)
+    write(first, "orders")
+    await first.stop()
+    offset = first.image.offset + 1
+    for record in (
+        TopicDeleted(topic_id(100)),
+        TopicCreated("orders", topic_id(200)),
+        PartitionCreated(topic_id(200), 0, (1,), (1,), 1),
+    ):
+        first.image.apply(record, offset, Delta())
+    hosting = await Hosting.start(first.disk, first.image)
+    assert write(hosting, "orders") == 0
+
+
+@on_loop
+async def test_a_partition_that_lives_elsewhere_is_not_hosted() -> None:
+    hosting = await Hosting.start()
+    hosting.commit(TopicCreated("far", topic_id(9)), PartitionCreated(topic_id(9), 0, (7,), (7,), 7))
+    assert refusal(hosting, "far") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert hosting.folders() == []
+
+
+@on_loop
+async def test_a_partition_that_is_moved_away_is_removed_here() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders")
+    hosting.commit(PartitionChanged(topic_id(100), 0, leader=7, isr=(7,), replicas=(7,)))
+    assert refusal(hosting, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert hosting.folders() == []
+
+
+@on_loop
+async def test_a_leader_that_is_replaced_answers_so() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders")
+    hosting.commit(PartitionChanged(topic_id(100), 0, leader=7, isr=(1, 7), replicas=(1, 7)))
+    with pytest.raises(ApiError) as refused:
+        write(hosting, "orders")
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@on_loop
+async def test_configs_reach_the_log_when_the_topic_is_created_and_when_they_change() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", partitions=2, max_message_bytes="1000", min_insync_replicas="2")
+    for index in range(2):
+        assert hosting.partition("orders", index).log.config.max_message_bytes == 1000
+        assert hosting.partition("orders", index).min_insync_replicas == 2
+    hosting.commit(ConfigChanged(2, "orders", "max.message.bytes", "2000"))
+    hosting.commit(ConfigChanged(2, "orders", "min.insync.replicas", None))
+    for index in range(2):
+        assert hosting.partition("orders", index).log.config.max_message_bytes == 2000
+        assert hosting.partition("orders", index).min_insync_replicas == 1
+
+
+@pytest.mark.parametrize(("broker", "reached"), [("", True), ("1", True), ("2", False)])
+@on_loop
+async def test_configs_of_this_broker_and_of_all_reach_every_log(broker: str, reached: bool) -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders", number=100)
+    hosting.create("own", number=200, max_message_bytes="77")
+    hosting.commit(ConfigChanged(4, broker, "message.max.bytes", "5000"))
+    expected = 5000 if reached else hosting.settings.message_max_bytes
+    assert hosting.partition("orders").log.config.max_message_bytes == expected
+    assert hosting.partition("own").log.config.max_message_bytes == 77
+
+
+@on_loop
+async def test_a_disk_that_fails_one_partition_takes_its_directory_and_nothing_else() -> None:
+    disk = BrokenDisk()
+    hosting = await Hosting.start(disk, directories=("/one", "/two"))
+    hosting.create("before", partitions=2, number=100)
+    disk.fails = lambda path: StorageError(path, "input/output error") if path.startswith("/one/new") else None
+    hosting.create("new", partitions=2, number=200)
+    assert hosting.offline == ["/one"]
+    states = {index: hosting.replicas.find(TopicPartition("new", index)) for index in range(2)}
+    lost = next(index for index, partition in states.items() if partition is None)
+    assert refusal(hosting, "new", lost) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert write(hosting, "new", 1 - lost) == 0
+
+
+@on_loop
+async def test_a_full_disk_keeps_a_new_partition_waiting_and_everything_else_going() -> None:
+    hosting = await Hosting.start()
+    hosting.create("before", number=100)
+    hosting.disk.fails = lambda path: DiskFullError(path, "no space left") if "new-" in path else None
+    hosting.create("new", partitions=2, number=200)
+    assert hosting.offline == [], "there is nothing wrong with the disk but its size"
+    assert refusal(hosting, "new", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert write(hosting, "before") == 0
+    hosting.publisher.place_waiting(hosting.image)
+    assert refusal(hosting, "new", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    hosting.disk.fails = lambda _: None
+    hosting.publisher.place_waiting(hosting.image)
+    assert [write(hosting, "new", index) for index in range(2)] == [0, 0]
+
+
+@on_loop
+async def test_a_topic_deleted_while_it_waits_for_room_is_forgotten() -> None:
+    hosting = await Hosting.start()
+    hosting.disk.fails = lambda path: DiskFullError(path, "no space left") if "new-" in path else None
+    hosting.create("new")
+    hosting.delete("new")
+    assert refusal(hosting, "new") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    hosting.disk.fails = lambda _: None
+    hosting.publisher.place_waiting(hosting.image)
+    assert refusal(hosting, "new") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert hosting.replicas.find(TopicPartition("new", 0)) is None
+
+
+@on_loop
+async def test_a_log_that_cannot_be_removed_takes_its_directory_offline_and_the_topic_is_gone_all_the_same() -> None:
+    hosting = await Hosting.start()
+    hosting.create("orders")
+    hosting.disk.fails = lambda path: StorageError(path, "input/output error") if "orders" in path else None
+    hosting.delete("orders")
+    assert hosting.offline == ["/data"]
+    assert refusal(hosting, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

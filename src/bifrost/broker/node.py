@@ -202,7 +202,10 @@ class Node:
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             await self._logs.close(broker_epoch=self._epoch)
         if self._metadata_log is not None:
-            self._metadata_log.close()
+            try:
+                self._metadata_log.close()
+            except StorageError as error:
+                _log.warning("metadata log not closed in order error=%r", str(error))
         for directory in self._directories:
             directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)

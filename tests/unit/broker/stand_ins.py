@@ -65,7 +65,7 @@ class Peer(asyncio.Transport):
         self.aborted = False
         self.lost = False
         self._protocol = protocol
-        self._room = room
+        self.room = room
         self._closing = False
         self._writing_paused = False
         self._high, self._low = 65_536, 16_384
@@ -99,7 +99,7 @@ class Peer(asyncio.Transport):
 
     def read(self, size: int) -> None:
         """The peer reads: as much more fits into its socket's buffers."""
-        self._room += size
+        self.room += size
         self._move()
         if self._writing_paused and len(self.unsent) <= self._low:
             self._writing_paused = False
@@ -123,8 +123,8 @@ class Peer(asyncio.Transport):
         self._move()
 
     def _move(self) -> None:
-        taken = min(self._room, len(self.unsent))
-        self._room -= taken
+        taken = min(self.room, len(self.unsent))
+        self.room -= taken
         self.received += self.unsent[:taken]
         del self.unsent[:taken]
         if self._closing and not self.unsent and not self.lost:
@@ -141,6 +141,38 @@ class Peer(asyncio.Transport):
             found.append(bytes(self.received[at + 4 : at + 4 + size]))
             at += 4 + size
         return found
+
+
+class Door:
+    def __init__(self, host: str, port: int, accept: Callable[[], Any]) -> None:
+        self.host = host
+        self.port = port
+        self.accept = accept
+        self.is_open = False
+
+    async def start(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class Doors:
+    """A network on which ports are counted up from 5001."""
+
+    def __init__(self, taken: tuple[int, ...] = ()) -> None:
+        self.opened: list[Door] = []
+        self._taken = taken
+
+    async def listen(self, host: str, port: int, protocol: Callable[[], Any], *, backlog: int) -> Door:
+        if port in self._taken:
+            raise OSError(98, "address already in use")
+        door = Door(host, port or 5001 + len(self.opened), protocol)
+        self.opened.append(door)
+        return door
+
+    def host_name(self) -> str:
+        return "this-host"
 
 
 def request(api_key: int, text: str = "") -> bytes:

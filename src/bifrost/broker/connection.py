@@ -13,7 +13,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from bifrost.broker.receive import BufferPool, Receiver
 from bifrost.broker.slice_sender import SliceSender
@@ -77,7 +77,6 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = ""
         self.last_active = 0.0
-        self.state: dict[str, Any] = {}  # what APIs remember about this client, such as its software name
         self._dispatcher = dispatcher
         self._metrics = metrics
         self._receiver = Receiver(pool, max_frame_bytes, self.abort)
@@ -212,9 +211,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._replies.append(done)
             else:
                 self._out.extend(answer)
-                if (
-                    len(answer) > 1
-                ):  # not Produce's one small piece: large answers must not pile up before they are sent
+                if len(answer) > 1:  # small answers of one piece share a write; larger ones must not pile up
                     self._send()
 
     def _may_pipeline(self, api_key: int) -> bool:

@@ -3,13 +3,20 @@
 This file decides the order: contents first, then the epochs that explain them, then the names that lead to them. A
 `FlushState` collects while the log is written to; a `FlushJob` is one round of it, cut loose from the log so that it
 can run in a thread while the log goes on.
+
+A disk without room for the epochs is no reason to give it up: batches carry their epochs too. Until they could be
+stored, recovery has to start where it would have started before.
 """
 
 from __future__ import annotations
 
-from bifrost.errors import StorageError
+import logging
+
+from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.disk import Disk, File
 from bifrost.log.names import EPOCHS_FILE
+
+_log = logging.getLogger(__name__)
 
 
 class FlushState:
@@ -32,7 +39,7 @@ class FlushState:
 class FlushJob:
     """One round for one log. `run` may be called in any thread; everything else belongs to the loop."""
 
-    __slots__ = ("_directory", "_disk", "_epochs", "_paths", "_state", "files", "generation", "offset")
+    __slots__ = ("_directory", "_disk", "_epochs", "_paths", "_state", "epochs_lost", "files", "generation", "offset")
 
     def __init__(
         self, disk: Disk, directory: str, state: FlushState, *, files: list[File], epochs: bytes | None, offset: int
@@ -41,6 +48,8 @@ class FlushJob:
         self.offset = offset
         """Everything below it is safe once the job is done."""
         self.generation = state.generation
+        self.epochs_lost = False
+        """There was no room for them; they are to be stored by a later job."""
         self._disk = disk
         self._directory = directory
         self._state = state
@@ -53,8 +62,7 @@ class FlushJob:
         try:
             for file in self.files:
                 file.sync()
-            if self._epochs is not None:
-                self._disk.write_atomic(self._epochs_path(), self._epochs)
+            self._write_epochs(sync=True)
             for path in self._paths:
                 self._disk.sync_directory(path)
         except StorageError:
@@ -64,11 +72,21 @@ class FlushJob:
     def prepare(self) -> None:
         """Writes without a sync what is not in a file yet: for a round that ends with a sync of the file system."""
         try:
-            if self._epochs is not None:
-                self._disk.write_atomic(self._epochs_path(), self._epochs, sync=False)
+            self._write_epochs(sync=False)
         except StorageError:
             if not self._state.deleted:
                 raise
 
-    def _epochs_path(self) -> str:
-        return f"{self._directory}/{EPOCHS_FILE}"
+    @property
+    def recovery_point(self) -> int:
+        """Where recovery may start once the job is done, unless it could start further on before."""
+        return 0 if self.epochs_lost else self.offset
+
+    def _write_epochs(self, *, sync: bool) -> None:
+        if self._epochs is None:
+            return
+        try:
+            self._disk.write_atomic(f"{self._directory}/{EPOCHS_FILE}", self._epochs, sync=sync)
+        except DiskFullError as error:
+            self.epochs_lost = True
+            _log.warning("leader epochs not stored, disk full path=%s", error.path)

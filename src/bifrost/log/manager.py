@@ -18,7 +18,7 @@ from typing import Final
 from uuid import UUID
 
 from bifrost.clock import Clock
-from bifrost.errors import StorageError
+from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.checkpoints import (
     HIGH_WATERMARKS_FILE,
     LOG_START_OFFSETS_FILE,
@@ -284,6 +284,8 @@ class LogManager:
                 for log, job in jobs:
                     log.finish_flush(job)
                 await self._loop.run_in_executor(None, _store_directory, home, broker_epoch)
+            except DiskFullError as error:
+                _log.warning("log directory left unclean path=%s error=%r", home.directory.path, str(error))
             except StorageError as error:
                 self.take_offline(error)
                 continue
@@ -296,6 +298,9 @@ class LogManager:
     async def _write(self, home: _Home, write: Callable[[], None]) -> None:
         try:
             await self._loop.run_in_executor(None, write)
+        except DiskFullError as error:
+            # The checkpoint stays as it was: a start after a crash has a little more to read, and nothing is lost.
+            _log.warning("checkpoint not written, disk full path=%s", error.path)
         except StorageError as error:
             if self._homes.get(home.directory.path) is home:
                 self.take_offline(error)

@@ -346,9 +346,10 @@ class PartitionLog:
 
     def finish_flush(self, job: FlushJob) -> None:
         """The job was done. What it covers is safe, unless the log was truncated in the meantime."""
+        self.epochs.changed |= job.epochs_lost
         if job.generation != self.owed.generation:
             return
-        self.recovery_point = max(self.recovery_point, job.offset)
+        self.recovery_point = max(self.recovery_point, job.recovery_point)
         if job.offset > self.durable_offset:
             self.durable_offset = job.offset
             if self.on_durable is not None:

@@ -44,8 +44,6 @@ from bifrost.types import NodeId
 
 _log = logging.getLogger(__name__)
 
-_RECOVERY_POINTS_S = 60.0
-
 
 class StartError(Exception):
     """The node cannot start; the text tells the operator what is wrong."""
@@ -93,7 +91,8 @@ class Node:
             await self._start()
         except (StorageError, ApiError, OSError) as error:
             await self._close(clean=False)
-            raise StartError(str(error)) from error
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise StartError(reason or str(error)) from error
 
     async def _start(self) -> None:
         await self._server.bind()
@@ -213,13 +212,14 @@ class Node:
     async def _look_after(self, logs: LogManager, publisher: Publisher, image: MetadataImage) -> None:
         """Save high watermarks often and recovery points now and then, so that the next start has little to do."""
         interval_s = self.settings.replica_high_watermark_checkpoint_interval_ms / 1000
+        recovery_points_s = self.settings.log_flush_offset_checkpoint_interval_ms / 1000
         next_recovery_points = self._loop.time()
         while True:
             await asyncio.sleep(interval_s)
             await logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             publisher.place_waiting(image)
             if self._loop.time() >= next_recovery_points:
-                next_recovery_points = self._loop.time() + _RECOVERY_POINTS_S
+                next_recovery_points = self._loop.time() + recovery_points_s
                 logs.expire_producers()
                 await logs.checkpoint()
 

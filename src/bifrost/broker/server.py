@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 
 from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
@@ -46,12 +47,17 @@ class Server:
     async def bind(self) -> None:
         """Take every address, so that ports are known; nobody is let in yet."""
         for listener in self._settings.broker_listeners:
-            door = await self._transport.listen(
-                listener.host,
-                listener.port,
-                lambda name=listener.name: self._accept(name),  # type: ignore[misc]
-                backlog=self._settings.socket_listen_backlog_size,
-            )
+            try:
+                door = await self._transport.listen(
+                    listener.host,
+                    listener.port,
+                    lambda name=listener.name: self._accept(name),  # type: ignore[misc]
+                    backlog=self._settings.socket_listen_backlog_size,
+                )
+            except OSError as error:
+                # The loop's own text repeats the address; errors of name look-up have numbers of their own, below 0.
+                reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+                raise OSError(error.errno, f"cannot listen on {listener}: {reason}") from error
             self._doors.append((listener, door))
 
     def endpoints(self) -> tuple[Endpoint, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +39,10 @@ def render_markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def apis(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False) -> None:
+def apis(
+    notes: Annotated[bool, typer.Option("--notes", help="Say what the versions brought.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
     """List the APIs of Kafka's protocol that this broker answers, with their versions."""
     if as_json:
         import json
@@ -45,10 +50,9 @@ def apis(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for sc
         keys = ("key", "name", "versions", "handler", "notes")
         typer.echo(json.dumps([dict(zip(keys, row)) for row in rows()], indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("key", "API", "versions", "handler", "notes")
-    for key, *texts in rows():
-        table.add_row(str(key), *texts)
-    Console().print(table)
+    width = shutil.get_terminal_size().columns
+    typer.secho("key  API                        versions  handler", bold=True)
+    for key, name, versions, place, text in rows():
+        typer.echo(f"{key:3}  {name:25}  {versions:8}  {place}")
+        if notes:
+            typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     "))

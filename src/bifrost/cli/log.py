@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bifrost.cli.failure import fail
+
 app = typer.Typer(help="Look into the files of a partition.", no_args_is_help=True)
 
 OFFSET_ENTRY = Struct(">ii")
@@ -36,8 +38,7 @@ def dump(
     """
     files = sorted(file for file in path.iterdir() if file.suffix in DUMPED) if path.is_dir() else [path]
     if not files:
-        typer.secho(f"error: no log files in {path}", fg="red", err=True)
-        raise typer.Exit(2)
+        fail(f"no log files in {path}", code=2)
     damaged = False
     for file in files:
         for row in _rows(file, records=records):
@@ -55,8 +56,7 @@ def _rows(file: Path, *, records: bool) -> Iterator[dict[str, Any]]:
     elif file.suffix == ".timeindex":
         yield from _entries(file, TIME_ENTRY, ("timestamp", "offset"))
     else:
-        typer.secho(f"error: {file.name} is none of {', '.join(sorted(DUMPED))}", fg="red", err=True)
-        raise typer.Exit(2)
+        fail(f"{file.name} is none of {', '.join(sorted(DUMPED))}", code=2)
 
 
 def _batches(file: Path, *, records: bool) -> Iterator[dict[str, Any]]:

@@ -40,4 +40,4 @@ def main(
 
 def run() -> None:
     """The console script's entry point."""
-    app()
+    app(prog_name="bifrost")

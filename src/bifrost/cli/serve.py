@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import typer
 
-from bifrost.settings import Settings, parse_settings
+from bifrost.cli.failure import fail
+
+if TYPE_CHECKING:  # heavy, and `--help` needs none of it
+    import asyncio
+    from concurrent.futures import Executor
+
+    from bifrost.settings import Settings
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
@@ -20,19 +25,19 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
     for assignment in assignments:
         name, separator, value = assignment.partition("=")
         if not separator or not name.strip():
-            raise typer.BadParameter(f"--set takes name=value, not {assignment!r}")
+            fail(f"--set takes NAME=VALUE, such as num.partitions=3, not {assignment!r}", code=2)
         named[name.strip()] = value.strip()
     return named
 
 
 def load(properties: Mapping[str, str]) -> Settings:
     """Typed settings, with the parser's notes on stderr; a wrong one ends the command with a sentence."""
+    from bifrost.settings import parse_settings
+
     try:
         settings, notes = parse_settings(properties)
     except ValueError as error:
-        for problem in str(error).splitlines():
-            typer.secho(f"error: {problem}", fg="red", err=True)
-        raise typer.Exit(2) from error
+        fail("\nerror: ".join(str(error).splitlines()), code=2)
     for note in notes:
         typer.secho(f"note: {note}", dim=True, err=True)
     return settings
@@ -61,22 +66,23 @@ def raise_open_files_limit() -> None:
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     """Run a node until SIGINT or SIGTERM; returns after a clean stop."""
     if sys.flags.optimize:
-        typer.secho(
-            "error: Bifrost relies on assertions to protect your data; run Python without -O", fg="red", err=True
-        )
-        raise typer.Exit(2)
+        fail("Bifrost relies on assertions to protect your data; run Python without -O", code=2)
+    import asyncio
+
     from bifrost.broker.node import StartError
+    from bifrost.errors import StorageError
 
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, on_ready))
-    except StartError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
-        raise typer.Exit(1) from error
+    except (StartError, StorageError) as error:
+        fail(error, code=1)
 
 
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    import asyncio
+
     from bifrost.broker.node import real_node
 
     node = real_node(settings, recovery_pool=_worker_processes)

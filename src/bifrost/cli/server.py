@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bifrost.cli.failure import fail
 from bifrost.cli.serve import load, parse_assignments, serve, set_up_logging
 
 
@@ -31,9 +32,10 @@ def server(
     if config is not None:
         try:
             properties.update(parse_properties(config.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
-            typer.secho(f"error: cannot read {config}: {error}", fg="red", err=True)
-            raise typer.Exit(2) from error
+        except OSError as error:
+            fail(f"cannot read {config}: {error.strerror}", code=2)
+        except UnicodeDecodeError:
+            fail(f"cannot read {config}: it is not UTF-8 text", code=2)
     properties.update(parse_assignments(assignments or []))
     set_up_logging(verbose=verbose)
     serve(load(properties), lambda address: print(f"ready bootstrap={address}", flush=True))

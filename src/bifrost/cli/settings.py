@@ -1,10 +1,14 @@
-"""`bifrost settings`: every setting with its default and meaning."""
+"""`bifrost settings`: every setting with its default and meaning, each as a line that a properties file could hold."""
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from typing import Annotated
 
 import typer
+
+from bifrost.cli.failure import fail
 
 
 def settings(
@@ -16,18 +20,14 @@ def settings(
 
     found = [entry for entry in describe_broker(Settings()) if pattern in entry.name]
     if not found:
-        typer.secho(f"error: no setting has {pattern!r} in its name", fg="red", err=True)
-        raise typer.Exit(1)
+        fail(f"no setting has {pattern!r} in its name", code=1)
     if as_json:
         import json
 
         rows = [{"name": entry.name, "default": entry.value, "doc": entry.documentation} for entry in found]
         typer.echo(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("setting", "default", "meaning")
+    width = shutil.get_terminal_size().columns
     for entry in found:
-        table.add_row(entry.name, entry.value or "", entry.documentation)
-    Console().print(table)
+        typer.echo(f"{typer.style(entry.name, bold=True)}={entry.value or ''}")
+        typer.echo(textwrap.fill(entry.documentation, width, initial_indent="    ", subsequent_indent="    "))

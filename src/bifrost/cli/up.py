@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
+from bifrost.cli.failure import fail
 from bifrost.cli.serve import load, parse_assignments, serve, set_up_logging
 
 
 def up(
-    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, help="How many brokers to run.")] = 1,
+    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, help="How many brokers to run; one, for now.")] = 1,
     data: Annotated[Path, typer.Option("--data", help="Where the data live.", file_okay=False)] = Path("bifrost-data"),
     port: Annotated[
         int, typer.Option("--port", "-p", min=0, max=65535, help="The port to serve on; 0 picks one.")
@@ -34,10 +35,7 @@ def up(
     Prints `ready bootstrap=HOST:PORT` once it serves and keeps DATA/cluster.json for tools; Ctrl-C stops it cleanly.
     """
     if brokers > 1:
-        typer.secho(
-            "error: --brokers above 1 needs replication, which is not there yet; use --brokers 1", fg="red", err=True
-        )
-        raise typer.Exit(2)
+        fail("--brokers above 1 needs replication, which is not there yet; use --brokers 1", code=2)
     named = parse_assignments(assignments or [])
     set_up_logging(verbose=verbose)
     if ephemeral:
@@ -59,8 +57,11 @@ def _run(named: dict[str, str], data: Path, port: int) -> None:
     }
     settings = load({**defaults, **named})
     description = data / "cluster.json"
+    described = False
 
     def ready(address: str) -> None:
+        nonlocal described
+        described = True
         node = {"id": int(node_id), "roles": ["broker", "controller"], "address": address, "pid": os.getpid()}
         data.mkdir(parents=True, exist_ok=True)
         description.write_text(json.dumps({"bootstrap": address, "nodes": [node]}, indent=2) + "\n", encoding="utf-8")
@@ -69,4 +70,5 @@ def _run(named: dict[str, str], data: Path, port: int) -> None:
     try:
         serve(settings, ready)
     finally:
-        description.unlink(missing_ok=True)
+        if described:  # else the file, if there is one, is that of the node that keeps us from starting
+            description.unlink(missing_ok=True)

@@ -262,7 +262,8 @@ class Settings:
         "connections.max.idle.ms", 600_000, at_least=1, also=-1, doc="Close a connection silent for so long; -1 never."
     )
     max_connections: int = key(
-        "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE, doc="Connections a listener holds at once."
+        "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE,
+        doc="Connections the node holds at once; any beyond it is closed as it comes.",
     )
     queued_max_request_bytes: int = long(
         "queued.max.request.bytes", 512 << 20, at_least=1 << 20,

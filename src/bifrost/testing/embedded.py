@@ -44,7 +44,10 @@ class EmbeddedNode:
             return
         assert self._loop is not None
         assert self._node is not None
-        self._loop.call_soon_threadsafe(self._node.request_stop, clean)
+        try:
+            self._loop.call_soon_threadsafe(self._node.request_stop, clean)
+        except RuntimeError:
+            assert self._loop.is_closed(), "the node ended by itself, and its loop with it"
         thread.join()
 
     def _run(self, settings: Settings, ready: Future[str]) -> None:

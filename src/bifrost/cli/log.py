@@ -146,6 +146,8 @@ def _readable(value: bytes | None) -> str | None:
 
 def _entries(file: Path, entry: Struct, names: tuple[str, str]) -> Iterator[dict[str, Any]]:
     """Entries of an index; offsets in the file are relative to the one in its name."""
+    if not file.stem.isdecimal():
+        fail(f"{file.name} is not named after an offset", code=2)
     data = file.read_bytes()
     base = int(file.stem)
     whole = len(data) - len(data) % entry.size

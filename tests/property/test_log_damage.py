@@ -91,6 +91,8 @@ def test_damage_is_never_served(data: st.DataObject, clean: bool, cut: bool) -> 
         assert set(found) <= set(values)
     else:
         assert found == values[: len(found)]
+        if not clean and recovery_point == 0:
+            assert log.log_end_offset == len(found), "what was scanned holds nothing that a client would refuse"
     if not name.endswith(".log"):
         assert found == values, "what is derived from the log can be built again"
         assert log.log_end_offset == end

@@ -68,11 +68,12 @@ class FaultyFile(MemoryFile):
                 changes = changes[: rng.randint(0, len(changes))]
             else:
                 changes = []
+            torn = rng.random() < 0.5
             for number, (at, data) in enumerate(changes, 1):
                 if data is None:
                     super().truncate(at)
                 else:
-                    kept = rng.randint(0, len(data)) if number == len(changes) else len(data)
+                    kept = rng.randint(0, len(data)) if torn and number == len(changes) else len(data)
                     super().write_at(data[:kept], at)
         self.durable = bytes(self.content)
 

@@ -218,6 +218,18 @@ def load_producers(
     return states
 
 
+def reload_producers(
+    files: OpenFiles, directory: str, segments: Sequence[Segment], config: LogConfig, start_offset: int
+) -> ProducerStates:
+    """The states of a log that was cut; its last segment is the active one."""
+    snapshots = producer_snapshots.offsets(files.disk.listdir(directory))
+    states = load_producers(files, directory, segments, snapshots, config, start_offset=start_offset, now_ms=None)
+    active = segments[-1]
+    assert isinstance(active, ActiveSegment)
+    restore_windows(active, states)
+    return states
+
+
 def restore_windows(active: ActiveSegment, states: ProducerStates) -> None:
     """Gives producers back what a snapshot does not hold: of their last five batches it knows only one.
 

@@ -149,6 +149,7 @@ class LogManager:
                 now_ms=self._clock.now_ms(),
                 pool=self._recovery_pool,
             )
+            directory.write_offsets(RECOVERY_POINTS_FILE, recovery_points)  # logs may end before the old ones
         for number, partition in enumerate(found):
             if partition in self._logs:
                 raise ForeignDirectoryError(

@@ -19,7 +19,7 @@ from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.disk import Disk, File
 from bifrost.log.flush_job import FlushJob, FlushState
 from bifrost.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
-from bifrost.log.loading import LoadedLog, load_producers, restore_windows
+from bifrost.log.loading import LoadedLog, reload_producers
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.recovery import load_or_recover
 from bifrost.log.replicated import check_replicated, run_length
@@ -59,6 +59,7 @@ class PartitionLog:
     __slots__ = (
         "_dirty",
         "_files",
+        "_highest_point",
         "_safe_at_append",
         "_segments",
         "_stored",
@@ -108,6 +109,7 @@ class PartitionLog:
         self._segments = Segments(files, directory, loaded.closed, loaded.active)
         self._safe_at_append = policy is not FlushPolicy.ACK
         self._dirty = False
+        self._highest_point = self.recovery_point
         self._stored = (self.log_end_offset, 0)  # the end and generation that the files beside the log describe
 
     @classmethod
@@ -140,6 +142,7 @@ class PartitionLog:
             now_ms=now_ms,
         )
         log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
+        log._highest_point = max(recovery_point, loaded.log_end_offset)
         if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
             log.owed.owe([], directory, *([directory.rpartition("/")[0]] if new else []))
         return log
@@ -244,6 +247,10 @@ class PartitionLog:
         snapshot = producer_snapshots.write(self._files.disk, self.directory, base_offset, self.producers)
         written = self._segments.roll(base_offset, self.config, now_ms)
         self.owed.owe([*written, snapshot], self.directory)
+        if base_offset < self._highest_point:
+            # The log was cut since the recovery point stood so high, and what is stored of the point may still say so:
+            # then recovery would not look at the segment that was just closed, so it has to be sound already.
+            self.begin_flush().run()
         self._mark_dirty()
         _log.info("log rolled partition=%s base_offset=%d", self.partition, base_offset)
         return self._segments.active
@@ -314,17 +321,8 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.owed.generation += 1
         self.epochs.truncate_from_end(end_offset)
-        snapshots = producer_snapshots.offsets(self._files.disk.listdir(self.directory))
-        self.producers = load_producers(
-            self._files,
-            self.directory,
-            self._segments.all(),
-            snapshots,
-            self.config,
-            start_offset=self.log_start_offset,
-            now_ms=None,
-        )
-        restore_windows(self._segments.active, self.producers)
+        segments = self._segments.all()
+        self.producers = reload_producers(self._files, self.directory, segments, self.config, self.log_start_offset)
         self._mark_dirty()
 
     def advance_log_start(self, offset: int) -> None:
@@ -350,6 +348,7 @@ class PartitionLog:
         if job.generation != self.owed.generation:
             return
         self.recovery_point = max(self.recovery_point, job.recovery_point)
+        self._highest_point = max(self._highest_point, job.recovery_point)
         if job.offset > self.durable_offset:
             self.durable_offset = job.offset
             if self.on_durable is not None:

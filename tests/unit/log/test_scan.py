@@ -92,5 +92,6 @@ def test_an_index_that_lies_is_found_out(start: int, claimed: int) -> None:
 def test_a_search_never_runs_past_damage() -> None:
     with pytest.raises(DamagedBatchError):
         find(10, data=damaged(STARTS[1] + 8, struct.pack(">i", 0)))
-    with pytest.raises(DamagedBatchError):
-        find(10, data=DATA[: STARTS[2] + 30])
+    for size in (STARTS[2] + 30, len(DATA) - 1):
+        with pytest.raises(DamagedBatchError):
+            find(10, data=DATA[:size])

@@ -80,6 +80,10 @@ class OffsetIndex:
     def is_full(self, max_bytes: int) -> bool:
         return len(self._offsets) >= max_bytes // OFFSET_ENTRY_BYTES
 
+    def is_plausible(self, log_bytes: int) -> bool:
+        """Whether the last entry can be one of a log of that size. The first batch of a segment never has an entry."""
+        return not self._offsets or (self._offsets[-1] >= 0 and 0 < self._positions[-1] < log_bytes)
+
     def encode(self) -> bytes:
         columns = array(_I32, bytes(len(self._offsets) * OFFSET_ENTRY_BYTES))
         columns[0::2] = self._offsets
@@ -141,6 +145,12 @@ class TimeIndex:
         """One entry is kept free for the one that a roll adds."""
         return len(self) >= max_bytes // TIME_ENTRY_BYTES - 1
 
+    def is_plausible(self) -> bool:
+        """Whether the last entry is later than the first, and in the segment."""
+        timestamp, offset = self.last()
+        rising = len(self) <= 1 or timestamp > self._entry(0)[0]
+        return rising and (not self._data or (timestamp >= 0 and offset >= self.base_offset))
+
     def encode(self) -> bytes:
         return bytes(self._data)
 
@@ -197,7 +207,7 @@ class StoredOffsetIndex:
             first, _ = _OFFSET_ENTRY.unpack(file.read_at(OFFSET_ENTRY_BYTES, 0))
             last, position = _OFFSET_ENTRY.unpack(file.read_at(OFFSET_ENTRY_BYTES, self._size - OFFSET_ENTRY_BYTES))
             single = self._size == OFFSET_ENTRY_BYTES
-            if first < 0 or (last <= first and not single) or not 0 <= position < log_bytes:
+            if first < 0 or (last <= first and not single) or not 0 < position < log_bytes:
                 raise CorruptIndexError(f"first offset {first}, last {last} at position {position} of {log_bytes}")
 
 

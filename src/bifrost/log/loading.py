@@ -27,7 +27,6 @@ from bifrost.log.segment import ActiveSegment, Segment
 
 _log = logging.getLogger(__name__)
 
-
 _WINDOW_ENTRIES: Final = 32
 """Index entries before the end of a log between which the last batches of its producers are looked for."""
 
@@ -66,9 +65,10 @@ def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offse
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
     snapshots = producer_snapshots.offsets(sizes)
-    producer_snapshots.remove_stray(files.disk, directory, snapshots, bases)
-    usable = [offset for offset in snapshots if offset <= log_end_offset]
-    producers = load_producers(files, directory, segments, usable, config, start_offset=log_start_offset, now_ms=now_ms)
+    snapshots = producer_snapshots.remove_stray(files.disk, directory, snapshots, bases, log_end_offset)
+    producers = load_producers(
+        files, directory, segments, snapshots, config, start_offset=log_start_offset, now_ms=now_ms
+    )
     restore_windows(active, producers)
     topic_id = _load_topic_id(files, directory, sizes)
     return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset, topic_id)
@@ -144,10 +144,7 @@ def _stored_indexes(
     except CorruptIndexError as error:
         _log.warning("index refused segment=%s/%s reason=%r", directory, name, str(error))
         return None
-    last_offset, position = offsets.last()
-    timestamp, timestamp_offset = times.last()
-    plausible = 0 <= position < sizes[f"{name}{LOG}"] and last_offset >= base_offset
-    if not plausible or (len(times) and (timestamp < 0 or timestamp_offset < base_offset)):
+    if not offsets.is_plausible(sizes[f"{name}{LOG}"]) or not times.is_plausible():
         _log.warning("index refused segment=%s/%s reason='last entry is out of range'", directory, name)
         return None
     return IndexBuilder(base_offset, config.index_interval_bytes, offsets, times)

@@ -126,6 +126,8 @@ class LogManager:
                 directory.open(cluster_id=self._cluster_id, node_id=self._node_id, rng=self._rng)
                 await self._load_directory(home)
             except (DirectoryInUseError, ForeignDirectoryError):
+                for home in self._homes.values():
+                    home.directory.release()
                 raise
             except StorageError as error:
                 self.take_offline(error)
@@ -158,6 +160,7 @@ class LogManager:
             self._open(
                 home,
                 partition,
+                self._config_for(partition.topic),
                 recovery_point=recovery_points.get(partition, 0),
                 log_start_offset=start_offsets.get(partition, 0),
             )
@@ -181,13 +184,19 @@ class LogManager:
         return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
     def _open(
-        self, home: _Home, partition: TopicPartition, *, recovery_point: int, log_start_offset: int
+        self,
+        home: _Home,
+        partition: TopicPartition,
+        config: LogConfig,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
     ) -> PartitionLog:
         log = PartitionLog.open(
             self._disk,
             f"{home.directory.path}/{partition_directory(partition)}",
             partition,
-            self._config_for(partition.topic),
+            config,
             clean=True,
             recovery_point=recovery_point,
             now_ms=self._clock.now_ms(),
@@ -211,8 +220,7 @@ class LogManager:
         self._disk.makedirs(path)
         metadata = self._disk.open(f"{path}/{METADATA_FILE}", create=True)
         metadata.write_at(encode_topic_id(topic_id), 0)
-        log = self._open(home, partition, recovery_point=0, log_start_offset=0)
-        log.config = config
+        log = self._open(home, partition, config, recovery_point=0, log_start_offset=0)
         log.owed.owe([metadata], path, home.directory.path)
         home.flusher.mark_dirty(log)
         return log

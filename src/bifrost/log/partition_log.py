@@ -3,8 +3,8 @@
 This file decides which offset a batch gets, in which segment it lies, what a reader may be given, and up to where the
 log is safe. The high watermark is none of its business.
 
-It runs on the loop's thread. It must never look at a record, and never wait for a sync while it appends: what is owed
-to the disk is collected (`flush_job`) and handed to a flusher.
+It runs on the loop's thread. It must never look at a record, and never wait for a sync while it appends, save for one
+rare kind of roll: what is owed to the disk is collected (`flush_job`) and handed to a flusher.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ class PartitionLog:
                 self.on_durable(job.offset)
 
     def flush(self) -> None:
-        """Syncs what is owed, here and now."""
+        """Syncs what is owed, here and now. Not while a job of this log is under way elsewhere."""
         job = self.begin_flush()
         job.run()
         self.finish_flush(job)

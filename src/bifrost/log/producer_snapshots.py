@@ -113,9 +113,15 @@ def remove_beyond(disk: Disk, directory: str, end_offset: int) -> None:
             disk.remove(segment_path(directory, offset, SNAPSHOT))
 
 
-def remove_stray(disk: Disk, directory: str, snapshots: Collection[int], base_offsets: Collection[int]) -> None:
-    """Keeps a snapshot per segment and the one of the end. Kafka: ProducerStateManager.removeStraySnapshots."""
-    newest = max(snapshots, default=-1)
+def remove_stray(
+    disk: Disk, directory: str, snapshots: Collection[int], base_offsets: Collection[int], end_offset: int
+) -> list[int]:
+    """Deletes all but one snapshot per segment and the one of the end; what is left.
+
+    Kafka: ProducerStateManager.removeStraySnapshots.
+    """
+    kept = [offset for offset in snapshots if offset in base_offsets or offset == end_offset]
     for offset in snapshots:
-        if offset not in base_offsets and (offset != newest or offset < max(base_offsets, default=0)):
+        if offset not in kept:
             disk.remove(segment_path(directory, offset, SNAPSHOT))
+    return kept

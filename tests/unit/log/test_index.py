@@ -129,8 +129,9 @@ def test_the_time_index_keeps_room_for_the_entry_of_a_roll() -> None:
         struct.pack(">iiii", -5, 100, 3, 200),
         struct.pack(">iiii", 3, 100, 9, 1 << 20),
         bytes(10 << 10),
+        bytes(8),
     ],
-    ids=["no multiple", "falling", "before the segment", "beyond the log", "preallocated zeros"],
+    ids=["no multiple", "falling", "before the segment", "beyond the log", "preallocated zeros", "one zero entry"],
 )
 def test_an_offset_index_of_the_wrong_shape_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptIndexError):

@@ -82,7 +82,8 @@ async def test_a_foreign_directory_is_refused(content: str) -> None:
     disk.makedirs("/data")
     disk.write_atomic("/data/meta.properties", content.encode())
     with pytest.raises(ForeignDirectoryError):
-        await loaded(disk)
+        await loaded(disk, ("/first", "/data"))
+    await loaded(disk, ("/first",))
 
 
 async def test_a_directory_serves_one_node() -> None:

@@ -187,9 +187,8 @@ def test_snapshots_without_a_segment_go_except_the_one_at_the_end() -> None:
     disk.makedirs("/d")
     for offset in (3, 10, 17, 25):
         producer_snapshots.write(disk, "/d", offset, ProducerStates())
-    producer_snapshots.remove_stray(disk, "/d", [3, 10, 17, 25], [0, 10, 20])
+    assert producer_snapshots.remove_stray(disk, "/d", [3, 10, 17, 25], [0, 10, 20], 25) == [10, 25]
     assert producer_snapshots.offsets(disk.listdir("/d")) == [10, 25]
-    producer_snapshots.remove_stray(disk, "/d", [10], [0, 10, 20])
     producer_snapshots.remove_beyond(disk, "/d", 10)
     assert producer_snapshots.offsets(disk.listdir("/d")) == [10]
 

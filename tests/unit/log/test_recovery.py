@@ -146,14 +146,26 @@ def test_indexes_are_built_anew() -> None:
 def test_kafkas_preallocated_indexes_are_no_obstacle() -> None:
     """Kafka keeps 10 MiB of zeros behind the entries of its active segment until it is closed."""
     disk = crashed(4)
-    for clean in (False, True):
+    for clean, size in ((False, 10 << 20), (True, 10 << 20), (True, 24 << 10)):
         for suffix in (".index", ".timeindex"):
-            disk.open(f"{DIRECTORY}/{3:020d}{suffix}", create=True).truncate(10 << 20)
+            disk.open(f"{DIRECTORY}/{3:020d}{suffix}", create=True).truncate(size)
         log = open_log(disk, CONFIG, clean=clean, recovery_point=4)
         assert values_of(log) == values(4)
         found = log.find_timestamp(NOW + 3, 4)
         assert found is not None
         assert found.offset == 3
+
+
+def test_snapshots_of_no_segment_are_no_obstacle() -> None:
+    disk = crashed(7)
+    open_log(disk, CONFIG).close()
+    for offset in (4, 5, 9):
+        disk.open(f"{DIRECTORY}/{offset:020d}.snapshot", create=True).write_at(b"junk", 0)
+    log = open_log(disk, CONFIG, clean=True, recovery_point=7)
+    assert append(log, b"v6", producer_id=7, sequence=6).duplicate
+    assert [name[:20] for name in disk.listdir(DIRECTORY) if name.endswith(".snapshot")] == [
+        f"{offset:020d}" for offset in (3, 6, 7)
+    ]
 
 
 def test_files_that_only_kafka_needs_stay() -> None:

@@ -75,6 +75,7 @@ class Node:
         self._stopping: asyncio.Future[bool] = self._loop.create_future()
         self._replicas = ReplicaManager()
         self._logs: LogManager | None = None
+        self._controller: Controller | None = None
         self._metadata_log: SoloLog | None = None
         self._directories: list[LogDirectory] = []
         self._epoch = -1
@@ -154,6 +155,7 @@ class Node:
         self._metadata_log = SoloLog.open(self._disk, directory, self.settings, self._clock)
         controller = Controller(self._metadata_log, self.settings, self._rng, on_failure=self._on_bug)
         controller.load()
+        self._controller = controller
         self._spawn(controller.run(), "controller")
         await controller.open_cluster(controller.image.cluster_id or encode_uuid(new_directory_id(self._rng)))
         return controller
@@ -193,9 +195,11 @@ class Node:
 
     async def _close(self, *, clean: bool) -> None:
         """Shut the doors, then the books. Unclean: as a crash would leave things."""
+        self.request_stop(clean)
         await self._server.close(clean=clean)
-        for task in self._tasks:
-            task.cancel()
+        if self._controller is not None:
+            self._controller.close()
+        # They end by themselves. To cancel them would leave the threads that write for them at work on the same files.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._logs is not None and clean:
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
@@ -214,14 +218,21 @@ class Node:
         interval_s = self.settings.replica_high_watermark_checkpoint_interval_ms / 1000
         recovery_points_s = self.settings.log_flush_offset_checkpoint_interval_ms / 1000
         next_recovery_points = self._loop.time()
-        while True:
-            await asyncio.sleep(interval_s)
+        while not await self._stops_within(interval_s):
             await logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             publisher.place_waiting(image)
             if self._loop.time() >= next_recovery_points:
                 next_recovery_points = self._loop.time() + recovery_points_s
                 logs.expire_producers()
                 await logs.checkpoint()
+
+    async def _stops_within(self, seconds: float) -> bool:
+        """Wait so long, or until the node was asked to stop."""
+        try:
+            await asyncio.wait_for(asyncio.shield(self._stopping), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)

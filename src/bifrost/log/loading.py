@@ -8,7 +8,7 @@ tells the caller to recover first. It repairs nothing in the log itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -24,11 +24,15 @@ from bifrost.log.open_files import OpenFiles
 from bifrost.log.producers import ProducerStates
 from bifrost.log.scan import DamagedBatchError, scan_batches
 from bifrost.log.segment import ActiveSegment, Segment
+from bifrost.protocol.batch import BatchHeader
 
 _log = logging.getLogger(__name__)
 
 _WINDOW_ENTRIES: Final = 32
 """Index entries before the end of a log between which the last batches of its producers are looked for."""
+
+_WINDOW_OFFSETS: Final = 4096
+"""The same for the segment before, if the active one is too short to have so many entries."""
 
 
 class LoadedLog(NamedTuple):
@@ -69,7 +73,7 @@ def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offse
     producers = load_producers(
         files, directory, segments, snapshots, config, start_offset=log_start_offset, now_ms=now_ms
     )
-    restore_windows(active, producers)
+    restore_windows(segments, producers)
     topic_id = _load_topic_id(files, directory, sizes)
     return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset, topic_id)
 
@@ -218,25 +222,23 @@ def load_producers(
 def reload_producers(
     files: OpenFiles, directory: str, segments: Sequence[Segment], config: LogConfig, start_offset: int
 ) -> ProducerStates:
-    """The states of a log that was cut; its last segment is the active one."""
+    """The states of a log that was cut."""
     snapshots = producer_snapshots.offsets(files.disk.listdir(directory))
     states = load_producers(files, directory, segments, snapshots, config, start_offset=start_offset, now_ms=None)
-    active = segments[-1]
-    assert isinstance(active, ActiveSegment)
-    restore_windows(active, states)
+    restore_windows(segments, states)
     return states
 
 
-def restore_windows(active: ActiveSegment, states: ProducerStates) -> None:
+def restore_windows(segments: Sequence[Segment], states: ProducerStates) -> None:
     """Gives producers back what a snapshot does not hold: of their last five batches it knows only one.
 
     A client may have had all five on their way when the node stopped, and sends them again from the first.
     """
-    if not states.entries or not active.size:
+    if not states.entries:
         return
     recent = ProducerStates()
     try:
-        for _, header in active.scan_tail(_WINDOW_ENTRIES):
+        for _, header in _tail(segments):
             if header.producer_id in states.entries:
                 recent.record(header, header.base_offset)
     except DamagedBatchError as damage:
@@ -245,6 +247,17 @@ def restore_windows(active: ActiveSegment, states: ProducerStates) -> None:
         known = states.entries[producer_id]
         if len(entry.batches) > len(known.batches) > 0 and entry.batches[-1] == known.batches[-1]:
             known.batches = entry.batches
+
+
+def _tail(segments: Sequence[Segment]) -> Iterator[tuple[int, BatchHeader]]:
+    """Batches near the end of the log, also where it has just been rolled."""
+    active = segments[-1]
+    assert isinstance(active, ActiveSegment)
+    start = active.tail_position(_WINDOW_ENTRIES)
+    if start == 0 and len(segments) > 1:
+        before = segments[-2]
+        yield from before.scan(before.position_of(max(before.base_offset, active.base_offset - _WINDOW_OFFSETS)))
+    yield from active.scan(start)
 
 
 def replay_producers(segment: Segment, states: ProducerStates, start_offset: int) -> None:

@@ -263,9 +263,9 @@ class ActiveSegment(Segment):
         following = self._recent_positions[slot + 1] if slot + 1 < len(ends) else self.size
         return position, following - position
 
-    def scan_tail(self, entries: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Batches from the index entry so many before the end on."""
-        return self.scan(self._builder.offsets.position_from_end(entries))
+    def tail_position(self, entries: int) -> int:
+        """Where the batch is that the index entry so many before the end tells of; 0 if there are fewer."""
+        return self._builder.offsets.position_from_end(entries)
 
     def greatest_timestamp(self) -> tuple[int, int]:
         return self._builder.max_timestamp, self._builder.max_timestamp_offset

@@ -83,8 +83,8 @@ class FlushJob:
         return 0 if self.epochs_lost else self.offset
 
     def _write_epochs(self, *, sync: bool) -> None:
-        if self._epochs is None:
-            return
+        if self._epochs is None or self._state.generation != self.generation:
+            return  # nothing new, or of a log that was truncated since: its own job stores what is true now
         try:
             self._disk.write_atomic(f"{self._directory}/{EPOCHS_FILE}", self._epochs, sync=sync)
         except DiskFullError as error:

@@ -247,7 +247,7 @@ class PartitionLog:
         snapshot = producer_snapshots.write(self._files.disk, self.directory, base_offset, self.producers)
         written = self._segments.roll(base_offset, self.config, now_ms)
         self.owed.owe([*written, snapshot], self.directory)
-        if base_offset < self._highest_point:
+        if self.recovery_point < self._highest_point and base_offset <= self._highest_point:
             # The log was cut since the recovery point stood so high, and what is stored of the point may still say so:
             # then recovery would not look at the segment that was just closed, so it has to be sound already.
             self.begin_flush().run()

@@ -216,7 +216,7 @@ class _Recovery:
         """Whether the segment just read once reached up to the next: a roll leaves no gap that it can avoid."""
         return (
             not self._config.compacted
-            and self._recovery_point <= self._end_offset < following
+            and following > max(self._end_offset, self._recovery_point)
             and following - base_offset <= RELATIVE_OFFSET_MAX + 1
         )
 

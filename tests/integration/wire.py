@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import Any, Self
 
 from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.codec import reader, writer
 from bifrost.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
 from bifrost.protocol.fetch import decode_response as decode_fetch
 from bifrost.protocol.fetch import encode_request as encode_fetch
 from bifrost.protocol.frame import encode_request, has_flexible_response_header, read_response_header
 from bifrost.protocol.messages import response_class
+from bifrost.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic
+from bifrost.protocol.messages.log_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from bifrost.protocol.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from bifrost.protocol.produce import decode_response as decode_produce
 from bifrost.protocol.produce import encode_request as encode_produce
-from bifrost.protocol.records import encode_batch
+from bifrost.protocol.records import Record, decode_batch, encode_batch
 from bifrost.protocol.schema import Message
 from bifrost.protocol.wire import ZERO_UUID
 
@@ -112,6 +116,31 @@ class Wire:
         assert correlation_id == self._correlation_id
         return decode_fetch(frame, at, version).topics[0].partitions[0]
 
+    def read(self, topic: str, offset: int = 0, *, partition: int = 0) -> list[Record]:
+        """Every record from `offset` to the high watermark."""
+        found: list[Record] = []
+        while True:
+            result = self.fetch(topic, offset, partition=partition)
+            assert result.error_code == 0, result
+            data = memoryview(result.records or b"")
+            for position, header in iter_headers(data):
+                found += decode_batch(data[position : position + header.size_bytes])
+                offset = header.next_offset
+            if offset >= result.high_watermark:
+                return found
+
+    def find(self, topic: str, timestamp: int, *, partition: int = 0) -> Any:
+        """The one partition's answer to ListOffsets."""
+        wanted = ListOffsetsTopic(
+            name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+        )
+        return self.call(7, ListOffsetsRequest(topics=[wanted])).topics[0].partitions[0]
+
+    def describe(self, topic: str) -> Any:
+        """The topic as Metadata has it."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        return self.call(12, request).topics[0]
+
     def _receive(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
@@ -125,6 +154,10 @@ class Wire:
         return bytes(data)
 
 
-def batch(*values: bytes, **fields: Any) -> bytes:
+NOW = int(time.time() * 1000)
+"""Records of long ago would have their producers forgotten at the first restart (producer.id.expiration.ms)."""
+
+
+def batch(*values: bytes, timestamp: int = NOW, **fields: Any) -> bytes:
     """One record batch with these values."""
-    return bytes(encode_batch([(1_700_000_000_000, None, value, ()) for value in values], **fields))
+    return bytes(encode_batch([(timestamp, None, value, ()) for value in values], **fields))

@@ -11,20 +11,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from bifrost.testing.embedded import EmbeddedNode
 from bifrost.testing.process import ProcessNode
-
-
-class RunningNode(Protocol):
-    """One node under the cluster's control."""
-
-    address: str
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def kill(self) -> None: ...
 
 
 class Cluster:
@@ -43,15 +33,21 @@ class Cluster:
         self._keep_data = data_dir is not None
         self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="bifrost-"))
         named = {"flush.policy": "os", **{name.replace("_", "."): _text(value) for name, value in settings.items()}}
-        self._nodes: list[RunningNode] = [self._node(index, named, processes=processes) for index in range(brokers)]
+        self._nodes: list[EmbeddedNode | ProcessNode] = [
+            self._node(index, named, processes=processes) for index in range(brokers)
+        ]
 
-    def _node(self, index: int, settings: Mapping[str, str], *, processes: bool) -> RunningNode:
+    def _node(self, index: int, settings: Mapping[str, str], *, processes: bool) -> EmbeddedNode | ProcessNode:
         own = {"node.id": str(index), "log.dirs": str(self.node_dir(index)), **settings}
         return ProcessNode(own) if processes else EmbeddedNode(own)
 
     def node_dir(self, index: int) -> Path:
         """Where node `index` keeps its partitions."""
         return self.data_dir / f"node-{index}"
+
+    def node(self, index: int) -> EmbeddedNode | ProcessNode:
+        """Node `index` itself: an embedded one shows its counters, one that is a process takes signals."""
+        return self._nodes[index]
 
     @property
     def bootstrap(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from bifrost.broker.node import Node, real_node
+from bifrost.metrics import Metrics
 from bifrost.settings import Settings, parse_settings
 
 START_TIMEOUT_S = 30
@@ -22,6 +23,12 @@ class EmbeddedNode:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node: Node | None = None
         self.address = ""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the node has counted since it was started last."""
+        assert self._node is not None, "the node was never started"
+        return self._node.metrics
 
     def start(self) -> None:
         host, port = (self.address or "127.0.0.1:0").rsplit(":", 1)

@@ -23,21 +23,18 @@ class EmbeddedNode:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._node: Node | None = None
         self.address = ""
-
-    @property
-    def metrics(self) -> Metrics:
+        self.metrics = Metrics()
         """What the node has counted since it was started last."""
-        assert self._node is not None, "the node was never started"
-        return self._node.metrics
 
     def start(self) -> None:
         host, port = (self.address or "127.0.0.1:0").rsplit(":", 1)
         listeners = {"listeners": f"PLAINTEXT://{host}:{port}"}
         settings, _ = parse_settings({**listeners, **self._settings})
         ready: Future[str] = Future()
-        self._thread = threading.Thread(target=self._run, args=(settings, ready), name="bifrost-node", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(settings, ready), name="bifrost-node", daemon=True)
+        thread.start()
         self.address = ready.result(START_TIMEOUT_S)
+        self._thread = thread
 
     def stop(self) -> None:
         self._end(clean=True)
@@ -56,11 +53,13 @@ class EmbeddedNode:
         except RuntimeError:
             assert self._loop.is_closed(), "the node ended by itself, and its loop with it"
         thread.join()
+        self._loop = self._node = None  # so that nothing keeps the node's files open
 
     def _run(self, settings: Settings, ready: Future[str]) -> None:
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
             self._node = node = real_node(settings)
+            self.metrics = node.metrics
             await node.start()
             ready.set_result(node.address)
             await node.run_until_stopped()

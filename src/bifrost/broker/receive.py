@@ -10,6 +10,7 @@ Must never: allocate what a peer merely announces. A buffer grows with the bytes
 from __future__ import annotations
 
 from collections.abc import Callable
+from mmap import mmap
 from struct import Struct
 
 from bifrost.errors import ProtocolError
@@ -17,6 +18,7 @@ from bifrost.errors import ProtocolError
 _SIZE = Struct(">i")
 _SCRATCH_BYTES = 256 * 1024
 _SMALLEST_BYTES = 4096
+_MAPPED_BYTES = 64 * 1024
 # Up to here a frame's buffer is allocated whole; beyond it doubles with what has arrived.
 _TRUSTED_BYTES = 1024 * 1024
 
@@ -47,7 +49,8 @@ class BufferPool:
         if free:
             self._kept_bytes -= capacity
             return free.pop()
-        return memoryview(bytearray(capacity))
+        # Fresh pages cost nothing before bytes arrive in them; a bytearray would be filled with zeros at once.
+        return memoryview(mmap(-1, capacity) if capacity >= _MAPPED_BYTES else bytearray(capacity))
 
     def give_back(self, receiver: Receiver, buffer: memoryview, *, last: bool) -> None:
         if last:

@@ -11,6 +11,7 @@ stored, recovery has to start where it would have started before.
 from __future__ import annotations
 
 import logging
+from threading import Lock
 
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.disk import Disk, File
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 class FlushState:
     """What one log owes to the disk, apart from its active file."""
 
-    __slots__ = ("deleted", "directories", "files", "generation")
+    __slots__ = ("deleted", "directories", "epochs_lock", "epochs_taken", "epochs_written", "files", "generation")
 
     def __init__(self) -> None:
         self.files: list[File] = []
@@ -30,6 +31,10 @@ class FlushState:
         self.generation = 0
         """Counts truncations: a job that began before one says nothing about what was appended after it."""
         self.deleted = False
+        self.epochs_taken = 0
+        self.epochs_written = 0
+        self.epochs_lock = Lock()
+        """Jobs may overlap where a roll does not wait for the flusher: then the later epochs have to win."""
 
     def owe(self, files: list[File], *directories: str) -> None:
         self.files += files
@@ -39,7 +44,18 @@ class FlushState:
 class FlushJob:
     """One round for one log. `run` may be called in any thread; everything else belongs to the loop."""
 
-    __slots__ = ("_directory", "_disk", "_epochs", "_paths", "_state", "epochs_lost", "files", "generation", "offset")
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_epochs",
+        "_number",
+        "_paths",
+        "_state",
+        "epochs_lost",
+        "files",
+        "generation",
+        "offset",
+    )
 
     def __init__(
         self, disk: Disk, directory: str, state: FlushState, *, files: list[File], epochs: bytes | None, offset: int
@@ -54,6 +70,8 @@ class FlushJob:
         self._directory = directory
         self._state = state
         self._epochs = epochs
+        state.epochs_taken += 1
+        self._number = state.epochs_taken
         self._paths = state.directories
         state.files, state.directories = [], []
 
@@ -83,10 +101,15 @@ class FlushJob:
         return 0 if self.epochs_lost else self.offset
 
     def _write_epochs(self, *, sync: bool) -> None:
-        if self._epochs is None or self._state.generation != self.generation:
-            return  # nothing new, or of a log that was truncated since: its own job stores what is true now
-        try:
-            self._disk.write_atomic(f"{self._directory}/{EPOCHS_FILE}", self._epochs, sync=sync)
-        except DiskFullError as error:
-            self.epochs_lost = True
-            _log.warning("leader epochs not stored, disk full path=%s", error.path)
+        if self._epochs is None:
+            return
+        state = self._state
+        with state.epochs_lock:
+            if self._number < state.epochs_written or state.generation != self.generation:
+                return  # a later job has stored them, or will: the log was truncated since
+            try:
+                self._disk.write_atomic(f"{self._directory}/{EPOCHS_FILE}", self._epochs, sync=sync)
+                state.epochs_written = self._number
+            except DiskFullError as error:
+                self.epochs_lost = True
+                _log.warning("leader epochs not stored, disk full path=%s", error.path)

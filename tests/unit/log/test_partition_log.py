@@ -477,6 +477,17 @@ def test_a_flush_that_began_before_a_truncation_proves_nothing() -> None:
     assert log.durable_offset == 3
 
 
+def test_epochs_of_an_older_flush_do_not_replace_newer_ones(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    append(log, b"a", leader_epoch=1)
+    older = log.begin_flush()
+    append(log, b"b", leader_epoch=2)
+    newer = log.begin_flush()
+    newer.run()
+    older.run()
+    assert disk.read_bytes(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n2\n1 0\n2 1\n"
+
+
 @pytest.mark.parametrize("policy", [FlushPolicy.OS, FlushPolicy.MEMORY])
 def test_other_policies_count_a_write_as_safe_at_once(policy: FlushPolicy) -> None:
     disk = FaultyDisk(Random(1))

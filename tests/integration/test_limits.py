@@ -40,9 +40,7 @@ def test_frames_that_never_end_cost_what_has_arrived_of_them(target: Victim) -> 
 def test_frames_that_never_end_are_dropped_when_they_take_too_much_together() -> None:
     with victim(queued_max_request_bytes=16 * MEGABYTE) as target:
         cost = target.cost_of(never_finish(connections=30, announced=100 * MEGABYTE, sent=4 * MEGABYTE))
-    assert cost.peak - cost.before < (16 + 32 + 16) * MEGABYTE, (
-        "the bound, what is kept, and one that grows"
-    )
+    assert cost.peak - cost.before < (16 + 32 + 16) * MEGABYTE, "the bound, what is kept, and one that grows"
 
 
 def test_idle_connections_cost_little(target: Victim) -> None:

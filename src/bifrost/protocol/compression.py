@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
 import cramjam
@@ -37,6 +38,11 @@ _SNAPPY_EXPANSION_MAX: Final = 22  # a copy element of three bytes yields at mos
 
 _FIRST_OUTPUT_BYTES: Final = 64 * 1024
 _OUTPUT_GROWTH: Final = 8
+_INTO: Final[dict[Codec, Callable[[Buffer, bytearray], int]]] = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
 
 
 def compress(codec: Codec, data: Buffer) -> bytes:
@@ -61,36 +67,43 @@ def decompress(codec: Codec, data: Buffer, limit_bytes: int) -> Buffer:
             if len(data) > limit_bytes:
                 raise CorruptBatchError(f"{len(data)} bytes of records, {limit_bytes} are allowed")
             return data
-        case Codec.GZIP:
-            return _inflate(cramjam.gzip.decompress_into, data, limit_bytes)
         case Codec.SNAPPY:
             if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
                 return _decompress_xerial(memoryview(data), limit_bytes)
             return _decompress_block(data, limit_bytes)
-        case Codec.LZ4:
-            return _inflate(cramjam.lz4.decompress_into, data, limit_bytes)
-        case Codec.ZSTD:
-            return _inflate(cramjam.zstd.decompress_into, data, limit_bytes)
+        case Codec.GZIP | Codec.LZ4 | Codec.ZSTD:
+            return _inflate(codec, data, limit_bytes)
 
 
-def _inflate(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit_bytes: int) -> bytearray:
-    """Tries ever larger buffers up to the limit.
+def _inflate(codec: Codec, data: Buffer, limit_bytes: int) -> bytearray:
+    """Tries ever larger buffers up to the limit, as long as it is the buffer that is too small.
 
-    These formats need not say how much they hold. A failure in a small buffer may mean that it was too small; a failure
-    in the largest one is final, whatever its reason.
+    These formats need not say how much they hold. A payload that is broken is refused at once: a few torn bytes must
+    not cost the largest buffer there is.
     """
+    decompress_into = _INTO[codec]
     size = min(limit_bytes, max(_FIRST_OUTPUT_BYTES, len(data) * _OUTPUT_GROWTH))
     while True:
         output = bytearray(size)
         try:
             written = decompress_into(data, output)
         except cramjam.DecompressionError as error:
-            if size >= limit_bytes:
+            if size >= limit_bytes or str(error) != _too_small(codec):
                 raise CorruptBatchError(f"records do not decompress into {limit_bytes} bytes: {error}") from error
             size = min(limit_bytes, size * _OUTPUT_GROWTH)
         else:
             del output[written:]
             return output
+
+
+@cache
+def _too_small(codec: Codec) -> str:
+    """The words in which the codec says that its output does not fit; they are its library's, so they are asked for."""
+    try:
+        _INTO[codec](compress(codec, b"too long"), bytearray(1))
+    except cramjam.DecompressionError as error:
+        return str(error)
+    raise AssertionError(f"{codec.name} fits eight bytes into one")
 
 
 def _compress_xerial(data: Buffer) -> bytes:

@@ -87,3 +87,24 @@ def test_a_truncated_payload_is_corrupt(codec: Codec) -> None:
     payload = compress(codec, b"position " * 100)
     with pytest.raises(CorruptBatchError):
         decompress(codec, payload[:-1], 1 << 20)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_a_torn_payload_costs_a_small_buffer_only(codec: Codec) -> None:
+    payload = compress(codec, b"records" * 100)
+    tracemalloc.start()
+    try:
+        for size in range(1, len(payload)):
+            with pytest.raises(CorruptBatchError):
+                decompress(codec, payload[:size], 64 << 20)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 600_000, 5_000_000])
+def test_payloads_larger_than_the_first_buffer_come_back_whole(codec: Codec, size: int) -> None:
+    data = bytes(size)
+    assert bytes(decompress(codec, compress(codec, data), size)) == data

@@ -1,0 +1,148 @@
+"""Whatever bytes come, a decoder refuses them in its own words and allocates no more than they are worth."""
+
+from __future__ import annotations
+
+import random
+import traceback
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bifrost.broker.registry import APIS
+from bifrost.errors import ApiError, ProtocolError
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.batch import CorruptBatchError, accept_produced, iter_headers
+from bifrost.protocol.codec import reader
+from bifrost.protocol.fetch import decode_request as decode_fetch
+from bifrost.protocol.fetch import decode_response as decode_fetch_response
+from bifrost.protocol.frame import read_request_header
+from bifrost.protocol.messages import request_class, response_class
+from bifrost.protocol.produce import decode_request as decode_produce
+from bifrost.protocol.produce import decode_response as decode_produce_response
+from bifrost.protocol.records import decode_batch
+from tests.fuzz.cases import kept, report, until
+from tests.fuzz.frames import VERSIONS, valid_batch, valid_frame
+from tests.fuzz.mutation import mutate, spoil_frame
+
+ALLOCATED_PER_CASE = 100_000
+ALLOCATED_PER_BYTE = 200
+TRACED = 0.1
+"""Tracing makes a case ten times slower: one in ten is."""
+
+
+def decode_request(frame: bytes) -> None:
+    """As the dispatcher does, and then a look at the batches."""
+    body = memoryview(bytearray(frame[4:]))
+    header, at = read_request_header(body)
+    entry = APIS.get(header.api_key)
+    if entry is None or header.api_version not in entry.versions:
+        raise ProtocolError("nobody answers this")
+    if header.api_key == ApiKey.PRODUCE:
+        for topic in decode_produce(body, at, header.api_version).topics:
+            for partition in topic.partitions:
+                if partition.records is not None:
+                    accept(partition.records)
+    elif header.api_key == ApiKey.FETCH:
+        decode_fetch(body, at, header.api_version)
+    else:
+        reader(request_class(header.api_key), header.api_version)(body, at)
+
+
+def accept(records: memoryview) -> None:
+    for compacted in (False, True):
+        try:
+            accept_produced(records, max_bytes=1 << 20, api_version=9, compacted=compacted)
+        except ApiError:
+            continue
+
+
+def look_inside(batch: bytes) -> None:
+    accept(memoryview(bytearray(batch)))
+    for position, header in iter_headers(batch):
+        decode_batch(memoryview(batch)[position : position + header.size_bytes], limit_bytes=1 << 20)
+
+
+def decode_response(data: bytes) -> None:
+    """What a client of ours would make of it; the first two bytes choose the API and version."""
+    if len(data) < 2:
+        return
+    api_key, version = VERSIONS[(data[0] << 8 | data[1]) % len(VERSIONS)]
+    if api_key == ApiKey.PRODUCE:
+        decode_produce_response(data, 2, version)
+    elif api_key == ApiKey.FETCH:
+        decode_fetch_response(data, 2, version)
+    else:
+        reader(response_class(api_key), version)(data, 2)
+
+
+def check(decode: Callable[[bytes], None], data: bytes, *, traced: bool) -> None:
+    if traced:
+        tracemalloc.start()
+    try:
+        decode(data)
+    except (ProtocolError, ApiError, CorruptBatchError):
+        pass
+    except BaseException:  # noqa: BLE001  # what it is, is what this test is about
+        pytest.fail(report(traceback.format_exc(), data))
+    finally:
+        peak = tracemalloc.get_traced_memory()[1] if traced else 0
+        tracemalloc.stop()
+    if peak > ALLOCATED_PER_CASE + ALLOCATED_PER_BYTE * len(data):
+        pytest.fail(report(f"{peak} bytes allocated for {len(data)}", data))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """Codecs are compiled at first use, which is no allocation of a case's."""
+    rng = random.Random(0)
+    for api_key, version in VERSIONS:
+        decode_request(valid_frame(rng, api_key, version))
+        if api_key not in (ApiKey.PRODUCE, ApiKey.FETCH):
+            reader(response_class(api_key), version)
+    for _ in range(20):
+        look_inside(valid_batch(rng))
+
+
+@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+def test_valid_frames_are_understood(api_key: int, version: int) -> None:
+    """Or the fuzzer would start from rubbish."""
+    for seed in range(5):
+        decode_request(valid_frame(random.Random(seed), api_key, version))
+
+
+@pytest.mark.parametrize("path", kept(), ids=lambda path: path.stem)
+def test_kept_cases(path: Path) -> None:
+    data = path.read_bytes()
+    for decode in (decode_request, look_inside, decode_response):
+        check(decode, data, traced=True)
+
+
+def test_spoilt_requests() -> None:
+    seeds = [path.read_bytes() for path in kept()]
+    for rng in until(0.25):
+        frame = rng.choice(seeds) if seeds and rng.random() < 0.1 else valid_frame(rng, *rng.choice(VERSIONS))
+        others = [valid_frame(rng, *rng.choice(VERSIONS))]
+        check(decode_request, spoil_frame(rng, frame, others), traced=rng.random() < TRACED)
+
+
+def test_spoilt_batches() -> None:
+    for rng in until(0.15):
+        data = mutate(rng, valid_batch(rng), [valid_batch(rng)])
+        if len(data) >= 61 and rng.random() < 0.7:  # a checksum that is right gets further
+            data = with_checksum(data)
+        check(look_inside, data, traced=rng.random() < TRACED)
+
+
+def test_spoilt_responses() -> None:
+    for rng in until(0.1):
+        frame = valid_frame(rng, *rng.choice(VERSIONS))  # as good a start as any for another layout
+        check(decode_response, rng.randbytes(2) + mutate(rng, frame[12:], [frame]), traced=rng.random() < TRACED)
+
+
+def with_checksum(batch: bytes) -> bytes:
+    from crc32c import crc32c
+
+    sized = batch[:8] + (len(batch) - 12).to_bytes(4, "big") + batch[12:]
+    return sized[:17] + crc32c(sized[21:]).to_bytes(4, "big") + sized[21:]

@@ -11,7 +11,8 @@ from pathlib import Path
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "8"))
 """For all fuzz tests together."""
-SEED = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(1 << 32)))
+SEED = os.environ.get("FUZZ_SEED", "0")
+"""The same cases in every ordinary run; another seed explores."""
 
 
 def kept() -> list[Path]:

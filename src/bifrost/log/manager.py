@@ -140,7 +140,7 @@ class LogManager:
         start_offsets = directory.read_offsets(LOG_START_OFFSETS_FILE)
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
         found = [each for name in self._disk.directories(directory.path) if (each := self._recognise(directory, name))]
-        if not clean:
+        if not clean and (found or recovery_points):  # else the directory is new
             recovery_points = await recover_directory(
                 self._disk,
                 directory.path,

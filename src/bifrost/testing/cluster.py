@@ -60,10 +60,10 @@ class Cluster:
         return self
 
     def close(self) -> None:
-        """Stop every node and remove temporary data."""
+        """Stop every node and remove temporary data, which nobody has to store and sync first."""
         try:
             for node in self._nodes:
-                node.stop()
+                node.stop() if self._keep_data else node.kill()
         finally:
             if not self._keep_data:
                 shutil.rmtree(self.data_dir, ignore_errors=True)

@@ -204,7 +204,7 @@ class Node:
         if self._logs is not None and clean:
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             await self._logs.close(broker_epoch=self._epoch)
-        if self._metadata_log is not None:
+        if self._metadata_log is not None and clean:
             try:
                 self._metadata_log.close()
             except StorageError as error:
@@ -254,6 +254,8 @@ class Node:
         _log.critical("node stops because of %r", error)
         self._bug = self._bug or error
         self.request_stop(clean=False)
+        if not isinstance(error, StorageError):
+            self._server.hang_up()  # nobody may write any more, not even in this turn of the loop
 
 
 def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | None = None) -> Node:

@@ -91,6 +91,11 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
 
+    def hang_up(self) -> None:
+        """No request is started from now on, and no answer sent."""
+        for connection in list(self._connections):
+            connection.abort()
+
     def _accept(self, listener: str) -> Connection:
         assert self._dispatcher is not None, "a door was opened before there was somebody to answer it"
         return Connection(

@@ -6,15 +6,19 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bifrost.broker.node import Node, StartError
+from bifrost.broker.registry import APIS
 from bifrost.clock import SystemClock
 from bifrost.errors import DiskFullError, StorageError
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.frame import encode_request
 from bifrost.settings import parse_settings
 from tests.unit.broker.hosting import BrokenDisk
-from tests.unit.broker.stand_ins import Doors, on_loop, turns
+from tests.unit.broker.stand_ins import Doors, Peer, on_loop, turns
 
 
 def make(disk: BrokenDisk, doors: Doors | None = None, **properties: str) -> Node:
@@ -155,6 +159,46 @@ async def test_a_disk_that_takes_nothing_more_does_not_keep_it_from_stopping(
     again = make(disk)
     await again.start()
     await stop(again)
+
+
+@on_loop
+async def test_a_node_that_met_a_bug_writes_nothing_any_more() -> None:
+    disk = BrokenDisk()
+    node = make(disk)
+    await node.start()
+    touched: list[str] = []
+    disk.fails = touched.append  # type: ignore[assignment]
+    node._on_bug(AssertionError("a promise of ours"))
+    with pytest.raises(AssertionError):
+        await node.run_until_stopped()
+    assert touched == []
+
+
+@on_loop
+async def test_after_a_broken_promise_not_even_the_requests_of_the_same_read_are_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[int] = []
+
+    def broken(*_: object) -> None:
+        started.append(1)
+        raise AssertionError("a promise of ours")
+
+    monkeypatch.setitem(APIS, ApiKey.PRODUCE, replace(APIS[ApiKey.PRODUCE], start=broken))
+    doors = Doors()
+    node = make(BrokenDisk(), doors)
+    await node.start()
+    connections = [doors.opened[0].accept() for _ in range(2)]
+    for connection in connections:
+        connection.connection_made(Peer(connection, room=1 << 20))
+    frame = encode_request(ApiKey.PRODUCE, 9, 1, "me", b"")
+    buffer = connections[0].get_buffer(-1)
+    buffer[: 3 * len(frame)] = frame * 3
+    connections[0].buffer_updated(3 * len(frame))
+    assert started == [1]
+    assert all(connection.transport.is_closing() for connection in connections)
+    with pytest.raises(AssertionError, match="a promise of ours"):
+        await node.run_until_stopped()
 
 
 @on_loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,11 @@ from bifrost.protocol.messages.producers import InitProducerIdRequest
 from bifrost.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
-from tests.integration.conftest import create_topic
+from tests.integration.conftest import create_topic, eventually
 from tests.integration.small_disk import SmallDisk
 from tests.integration.wire import Wire, batch
 
 CHECKPOINT_MS = 200
-PATIENCE_S = 20
 
 
 @pytest.fixture
@@ -35,13 +34,6 @@ def cluster(disk: SmallDisk) -> Iterator[Cluster]:
         data_dir=disk.path, flush_policy="ack", replica_high_watermark_checkpoint_interval_ms=CHECKPOINT_MS
     ) as running:
         yield running
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def write_until_refused(wire: Wire, topic: str, acknowledged: dict[int, bytes]) -> ErrorCode:

@@ -1,7 +1,8 @@
 """An asyncio loop whose time is virtual: it never waits, and one seed is one run.
 
-Instead of sleeping, the loop moves its clock to the next timer. Work for a thread happens at a later, seeded
-moment on the loop itself, so that the window between asking (a write) and done (a sync) is real and always the same.
+Instead of sleeping, the loop moves its clock to the next timer. Work for a thread happens at later, seeded moments, one
+call of the disk at a time, and its result arrives later still: the windows between asking (a write), doing (a sync)
+and knowing are real, and always the same. What belongs to a dead process never happens.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
+
+from tests.sim.hands import Hands, Job
+from tests.sim.process import CURRENT, PowerLost, Process
 
 EPOCH_MS = 1_700_000_000_000
 
@@ -44,31 +50,74 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class SimLoop(asyncio.SelectorEventLoop):
-    """Runs the production node without a real clock, thread or socket."""
+    """Runs the production node without a real clock or socket, and with threads on a leash."""
 
     def __init__(self, rng: random.Random) -> None:
         self._jumping = _JumpingSelector()
         self._rng = rng
+        self.hands = Hands()
+        self.disk_delay_s = (0.00005, 0.002)
+        """Between which bounds a thread takes for one call of the disk."""
         super().__init__(self._jumping)
+        self._clock_resolution = 1e-9
 
     def time(self) -> float:
         return self._jumping.now
 
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        process = CURRENT.get() if context is None else context.get(CURRENT)
+        if process is not None:
+            return super().call_soon(_if_alive, process, callback, *args, context=context)
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        process = CURRENT.get() if context is None else context.get(CURRENT)
+        if process is not None:
+            return super().call_at(when, _if_alive, process, callback, *args, context=context)
+        return super().call_at(when, callback, *args, context=context)
+
+    def call_outside(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
+        """Like `call_later`, for what happens whether or not the process that asks is still alive."""
+        return self.call_at(self.time() + delay_s, callback, *args, context=Context())
+
+    def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # type: ignore[override]
+        task = super().create_task(coro, **options)
+        process = CURRENT.get()
+        if process is not None:
+            process.owns(task)
+        return task
+
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         done: asyncio.Future[Any] = self.create_future()
-
-        def work() -> None:
-            if done.cancelled():
-                return
-            try:
-                result = func(*args)
-            except Exception as error:  # noqa: BLE001  # whatever a thread would have raised
-                done.set_exception(error)
-            else:
-                done.set_result(result)
-
-        self.call_later(self._rng.uniform(0.0001, 0.02), work)
+        job = Job(CURRENT.get(), copy_context(), partial(func, *args))
+        self.call_later(self._delay(), self._advance, job, done)
         return done
+
+    def _advance(self, job: Job, done: asyncio.Future[Any]) -> None:
+        if done.cancelled() and job.hand is None:
+            return  # as with a real executor, what has not begun can still be called off
+        self.hands.advance(job)
+        self.call_later(self._delay(), _deliver if job.is_done else self._advance, job, done)
+
+    def _delay(self) -> float:
+        return self._rng.uniform(*self.disk_delay_s)
+
+
+def _if_alive(process: Process, callback: Callable[..., Any], *args: Any) -> None:
+    if process.alive:
+        try:
+            callback(*args)
+        except PowerLost:
+            assert not process.alive
+
+
+def _deliver(job: Job, done: asyncio.Future[Any]) -> None:
+    if done.cancelled():
+        return
+    if job.error is not None:
+        done.set_exception(job.error)
+    else:
+        done.set_result(job.result)
 
 
 class SimClock:

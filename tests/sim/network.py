@@ -1,4 +1,8 @@
-"""A network inside the simulator: bytes arrive late and in pieces, and links break, as the seed says."""
+"""A network inside the simulator: bytes arrive late and in pieces, and links stall, crawl and break, as the seed says.
+
+A link is what TCP gives: bytes arrive in order or not at all. What a process wrote before it died may still arrive, as
+it does when a kernel goes on sending for it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,28 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.sim.loop import SimLoop
+from tests.sim.process import CURRENT, Process
+from tests.sim.trace import Trace, brief
 
-HIGH_WATER_BYTES = 64 * 1024
+Door = tuple[Callable[[], asyncio.BaseProtocol], Process | None]
+
+_PIECES = (7, 64, 1000, 20_000, 1 << 20, 1 << 20, 1 << 20)
+_LATENCY_S = (0.00005, 0.003)
 
 
 class SimNetwork:
     """Doors by address, and the connections between them."""
 
-    def __init__(self, loop: SimLoop, rng: random.Random) -> None:
-        self._loop = loop
-        self._rng = rng
-        self._doors: dict[tuple[str, int], Callable[[], asyncio.BaseProtocol]] = {}
-        self._next_port = 10_000
+    def __init__(self, loop: SimLoop, rng: random.Random, trace: Trace) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.trace = trace
+        self.is_down = False
+        """Nobody can connect; open links go on."""
         self.links: list[Link] = []
+        self._doors: dict[tuple[str, int], Door] = {}
+        self._next_port = 10_000
+        self._links_made = 0
 
     async def listen(
         self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
@@ -30,49 +43,55 @@ class SimNetwork:
             port = self._next_port
         if (host, port) in self._doors:
             raise OSError(f"{host}:{port} is taken")
-        return SimListening(self, host, port, protocol)
-
-    def open_door(self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
-        self._doors[host, port] = protocol
+        return SimListening(self, host, port, (protocol, CURRENT.get()))
 
     def host_name(self) -> str:
         return "sim"
+
+    def open_door(self, host: str, port: int, door: Door) -> None:
+        self._doors[host, port] = door
 
     def close_door(self, host: str, port: int) -> None:
         self._doors.pop((host, port), None)
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> SimTransport:
         """As a client would; the door may be shut."""
-        await asyncio.sleep(self._rng.uniform(0.0001, 0.002))
+        await asyncio.sleep(self.rng.uniform(*_LATENCY_S))
         door = self._doors.get((host, port))
-        if door is None:
+        if door is None or self.is_down:
             raise ConnectionRefusedError(f"{host}:{port}")
-        link = Link(self._loop, self._rng, protocol, door())
+        accept, owner = door
+        self._links_made += 1
+        link = Link(self, self._links_made, client=protocol, server=accept(), owner=owner)
         self.links.append(link)
         link.open()
         return link.client
 
-    def cut(self, link: Link) -> None:
-        """Break a link at once, with whatever was on its way."""
-        link.cut()
-        self.links.remove(link)
+    def end_process(self, process: Process, silence_s: float) -> None:
+        """The process is dead: its doors are shut, and its peers notice after `silence_s`."""
+        self._doors = {address: door for address, door in self._doors.items() if door[1] is not process}
+        for link in [link for link in self.links if link.server.owner is process]:
+            link.server.orphan()
+            self.loop.call_outside(silence_s * self.rng.random(), link.cut)
 
-    def cut_all(self) -> None:
-        for link in list(self.links):
-            self.cut(link)
+    def heal(self) -> None:
+        self.is_down = False
+        for link in self.links:
+            link.slowness = 1.0
+            link.resume()
 
 
 class SimListening:
     """A door, shut until it is started."""
 
-    def __init__(self, network: SimNetwork, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+    def __init__(self, network: SimNetwork, host: str, port: int, door: Door) -> None:
         self._network = network
-        self._protocol = protocol
+        self._door = door
         self.host = host
         self.port = port
 
     async def start(self) -> None:
-        self._network.open_door(self.host, self.port, self._protocol)
+        self._network.open_door(self.host, self.port, self._door)
 
     def close(self) -> None:
         self._network.close_door(self.host, self.port)
@@ -82,23 +101,45 @@ class Link:
     """One connection: two transports, back to back."""
 
     def __init__(
-        self, loop: SimLoop, rng: random.Random, client: asyncio.BaseProtocol, server: asyncio.BaseProtocol
+        self,
+        network: SimNetwork,
+        number: int,
+        *,
+        client: asyncio.BaseProtocol,
+        server: asyncio.BaseProtocol,
+        owner: Process | None,
     ) -> None:
-        self.client = SimTransport(loop, rng, client, "client")
-        self.server = SimTransport(loop, rng, server, "server")
+        self.network = network
+        self.number = number
+        self.slowness = 1.0
+        """How many times longer than usual everything takes."""
+        self.client = SimTransport(self, client, CURRENT.get(), "client")
+        self.server = SimTransport(self, server, owner, "server")
         self.client.peer, self.server.peer = self.server, self.client
 
     def open(self) -> None:
-        self.server.protocol.connection_made(self.server)
-        self.client.protocol.connection_made(self.client)
+        self.server.tell("connection_made", self.server)
+        self.client.tell("connection_made", self.client)
 
     def cut(self) -> None:
+        """Break the link at once, with whatever was on its way."""
         self.client.lose(ConnectionResetError("cut"))
         self.server.lose(ConnectionResetError("cut"))
 
-    @property
-    def is_open(self) -> bool:
-        return not self.client.is_closing() and not self.server.is_closing()
+    def stall(self, *, client: bool, server: bool) -> None:
+        """What these ends send does not arrive until `resume`; nobody is told."""
+        self.client.stalled |= client
+        self.server.stalled |= server
+
+    def resume(self) -> None:
+        for end in (self.client, self.server):
+            if end.stalled:
+                end.stalled = False
+                end.schedule()
+
+    def end_lost(self) -> None:
+        if self.client.lost and self.server.lost and self in self.network.links:
+            self.network.links.remove(self)
 
 
 class SimTransport(asyncio.Transport):
@@ -106,24 +147,38 @@ class SimTransport(asyncio.Transport):
 
     peer: SimTransport
 
-    def __init__(self, loop: SimLoop, rng: random.Random, protocol: asyncio.BaseProtocol, side: str) -> None:
+    def __init__(self, link: Link, protocol: asyncio.BaseProtocol, owner: Process | None, side: str) -> None:
         super().__init__()
-        self._loop = loop
-        self._rng = rng
-        self.protocol: Any = protocol
+        self.owner = owner
+        self.lost = False
+        self.stalled = False
+        self._link = link
+        self._network = link.network
+        self._protocol: Any = protocol
         self._side = side
         self._pending = bytearray()
         self._scheduled = False
         self._closing = False
-        self._lost = False
         self._reading = True
         self._writing_paused = False
+        self._high, self._low = 64 * 1024, 16 * 1024
+
+    def tell(self, method: str, *args: Any) -> Any:
+        """Call the protocol inside the process that it belongs to."""
+        call = getattr(self._protocol, method)
+        return call(*args) if self.owner is None else self.owner.run(call, *args)
+
+    # What a protocol may ask of its transport.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return (self._side, 0) if name == "peername" else default
+        return (f"{self._side}-{self._link.number}", 0) if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
+        self._high = 64 * 1024 if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._pending)
 
     def is_closing(self) -> bool:
         return self._closing
@@ -142,68 +197,96 @@ class SimTransport(asyncio.Transport):
         if self._closing:
             return
         self._pending += data
-        if len(self._pending) > HIGH_WATER_BYTES and not self._writing_paused:
+        if len(self._pending) > self._high and not self._writing_paused:
             self._writing_paused = True
-            self.protocol.pause_writing()
+            self.tell("pause_writing")
         self.schedule()
 
-    def writelines(self, buffers: Any) -> None:
-        for data in buffers:
+    def writelines(self, list_of_data: Any) -> None:
+        for data in list_of_data:
             self.write(data)
 
     def close(self) -> None:
+        """What was written still arrives, then the end of the stream."""
         if not self._closing:
             self._closing = True
             self.schedule()
 
     def abort(self) -> None:
-        self._pending.clear()
-        self.close()
+        self.lose(None)
+        self._network.loop.call_outside(self._delay(), self.peer.lose, ConnectionResetError("reset by peer"))
+
+    # What the network does.
+
+    def orphan(self) -> None:
+        """The process behind this end is gone; some of what it wrote is still sent for it."""
+        kept = self._network.rng.choice((0, len(self._pending), self._network.rng.randint(0, len(self._pending))))
+        del self._pending[kept:]
+        self._closing = True
+        self._writing_paused = False
 
     def lose(self, error: Exception | None) -> None:
+        """The protocol hears of the end as soon as the loop gets to it."""
         self._closing = True
         self._pending.clear()
-        if not self._lost:
-            self._lost = True
-            self._loop.call_soon(self.protocol.connection_lost, error)
+        if not self.lost:
+            self.lost = True
+            self._network.trace.note("net", self._link.number, self._side, "lost", repr(error))
+            self._network.loop.call_outside(0, self.tell, "connection_lost", error)
+            self._link.end_lost()
 
     def schedule(self) -> None:
-        if not self._scheduled and not self._lost:
+        if not self._scheduled and not self.lost:
             self._scheduled = True
-            self._loop.call_later(self._rng.uniform(0.00005, 0.003), self._deliver)
+            self._network.loop.call_outside(self._delay(), self._deliver)
+
+    def _delay(self) -> float:
+        return self._network.rng.uniform(*_LATENCY_S) * self._link.slowness
 
     def _deliver(self) -> None:
         self._scheduled = False
         peer = self.peer
-        if self._lost:
+        if self.lost or self.stalled:
             return
-        if self._pending and not peer._lost and not peer._closing:
+        if self._pending:
+            if peer.lost:
+                self.lose(ConnectionResetError("nobody reads"))
+                return
             if not peer._reading:
                 return  # its resume_reading schedules us again
-            size = min(len(self._pending), self._rng.choice((1, 7, 64, 1000, 20_000, 1 << 20)))
-            taken = peer._receive(bytes(self._pending[:size]))
+            size = min(len(self._pending), self._network.rng.choice(_PIECES))
+            data = bytes(self._pending[:size])
+            taken = peer._receive(data)
+            self._network.trace.note("net", self._link.number, self._side, brief(data[:taken]))
             del self._pending[:taken]
-        elif peer._closing:
-            self._pending.clear()
-        if self._writing_paused and len(self._pending) <= HIGH_WATER_BYTES // 4:
+        if self._writing_paused and len(self._pending) <= self._low:
             self._writing_paused = False
-            self.protocol.resume_writing()
+            self.tell("resume_writing")
         if self._pending:
             self.schedule()
         elif self._closing:
             self.lose(None)
-            peer.lose(None)
+            peer._end()
+
+    def _end(self) -> None:
+        """The peer has closed: asyncio then closes this end too, unless the protocol wants to go on writing."""
+        if not self.lost and not self.tell("eof_received"):
+            self.lose(None)
 
     def _receive(self, data: bytes) -> int:
         """Hand bytes to the protocol for as long as it reads; returns how many it took."""
-        if not isinstance(self.protocol, asyncio.BufferedProtocol):
-            self.protocol.data_received(data)
+        if self._closing:
+            return len(data)  # nobody looks at them any more
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self.tell("data_received", data)
             return len(data)
         taken = 0
         while taken < len(data) and self._reading and not self._closing:
-            buffer: Any = self.protocol.get_buffer(-1)
+            buffer: Any = self.tell("get_buffer", -1)
+            if buffer is None:
+                break  # the process is dead
             size = min(len(buffer), len(data) - taken)
             buffer[:size] = data[taken : taken + size]
-            self.protocol.buffer_updated(size)
             taken += size
+            self.tell("buffer_updated", size)
         return taken

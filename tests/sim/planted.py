@@ -1,0 +1,99 @@
+"""Bugs to plant into the node, so that the simulator can prove that it would find them.
+
+Each is a change of one promise in production code. `test_planted.py` names a seed that finds each; when a change of the
+code moves what seeds do, `python -m tests.sim.run --planted NAME --seeds 50` tells which ones find it now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from bifrost.broker.publisher import Publisher
+from bifrost.errors import StorageError
+from bifrost.log import loading, recovery
+from bifrost.log.flush_job import FlushJob
+from bifrost.log.producers import ProducerStates
+from bifrost.log.scan import scan_batches
+from bifrost.replication.core.leader import Effects, PartitionLeader
+from bifrost.replication.partition import Partition
+from tests.sim.disk import FaultyDisk
+from tests.sim.storage import SimFile
+
+
+def no_data_sync() -> AbstractContextManager[Any]:
+    """fdatasync(2) is not called: the disk is told nothing."""
+    return patch.object(SimFile, "sync", lambda self: None)
+
+
+def no_directory_sync() -> AbstractContextManager[Any]:
+    """Directories are not synced: names of new files may be lost, and the files with them."""
+    return patch.object(FaultyDisk, "sync_directory", lambda self, path: None)
+
+
+def acknowledge_before_sync() -> AbstractContextManager[Any]:
+    """A write counts as safe as soon as it was written."""
+    return patch.object(Partition, "is_acknowledged", lambda self, next_offset: self.log.log_end_offset >= next_offset)
+
+
+def show_before_sync() -> AbstractContextManager[Any]:
+    """The high watermark follows the end of the log."""
+
+    def on_append(self: PartitionLeader, log_end_offset: int, durable_offset: int) -> Effects:
+        self.log_end_offset = log_end_offset
+        return self.on_durable(log_end_offset)
+
+    return patch.object(PartitionLeader, "on_append", on_append)
+
+
+def ignore_failed_sync() -> AbstractContextManager[Any]:
+    """A sync that failed is taken for one that did not."""
+    run = FlushJob.run
+
+    def run_anyway(self: FlushJob) -> None:
+        try:
+            run(self)
+        except StorageError:
+            pass
+
+    return patch.object(FlushJob, "run", run_anyway)
+
+
+@contextmanager
+def forget_producers() -> Iterator[None]:
+    """Producer states are not restored after a start: what is sent again is stored again."""
+    with ExitStack() as stack:
+        for module in (loading, recovery):
+            stack.enter_context(patch.object(module, "load_producers", lambda *_, **__: ProducerStates()))
+        yield
+
+
+def trust_torn_batches() -> AbstractContextManager[Any]:
+    """Recovery does not check batches against their CRC."""
+
+    def scan(*args: Any, **options: Any) -> Any:
+        return scan_batches(*args, **(options | {"crc": False}))
+
+    return patch.object(recovery, "scan_batches", scan)
+
+
+def keep_logs_of_deleted_topics() -> AbstractContextManager[Any]:
+    """A topic that is made again under an old name finds the old log, if it is still there."""
+    return patch.object(Publisher, "_existing_log", lambda self, topic, tp: self._logs.get(tp))
+
+
+PLANTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    bug.__name__.replace("_", "-"): bug
+    for bug in (
+        no_data_sync,
+        no_directory_sync,
+        acknowledge_before_sync,
+        show_before_sync,
+        ignore_failed_sync,
+        forget_producers,
+        trust_torn_batches,
+        keep_logs_of_deleted_topics,
+    )
+}

@@ -1,0 +1,148 @@
+"""One run: clients at work while the nemesis does harm, then peace, restarts, and everything is read back."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from tests.sim.admins import Admin, Observer
+from tests.sim.anomaly import Anomaly
+from tests.sim.checkers import judge
+from tests.sim.client import TROUBLE, Topic
+from tests.sim.consumers import Consumer, read_all
+from tests.sim.history import Acknowledged, History, Polled, ReadBack
+from tests.sim.nemesis import Nemesis
+from tests.sim.producers import IdempotentProducer, PlainProducer
+from tests.sim.world import World
+
+PEACE_S = 120.0
+"""So long may clients take to finish once nothing disturbs them any more."""
+
+
+class Outcome(NamedTuple):
+    """What a run showed."""
+
+    seed: int
+    policy: str
+    anomalies: list[Anomaly]
+    digest: str
+    virtual_s: float
+    acknowledged: int
+    history: History
+
+
+def simulate(seed: int, policy: str = "ack", tell: Callable[[str], object] | None = None) -> Outcome:
+    """Play the seed and judge it. The same arguments give the same digest, in any process."""
+    world = World(f"{seed} {policy}", policy, tell)
+    logger = logging.getLogger("bifrost")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1 if tell is None else logging.DEBUG)
+    gc.disable()  # its moments depend on everything that this process did before
+    try:
+        asyncio.set_event_loop(world.loop)
+        world.loop.run_until_complete(_play(world))
+        acknowledged = sum(len(event.values) for event in world.history.of(Acknowledged))
+        virtual_s, digest = world.loop.time(), world.trace.digest
+    finally:
+        world.close()
+        asyncio.set_event_loop(None)
+        gc.enable()
+        logger.setLevel(level)
+    return Outcome(seed, policy, judge(world.history), digest, virtual_s, acknowledged, world.history)
+
+
+async def _play(world: World) -> None:
+    rng = Random(f"{world.seed} scenario")
+    world.keep_up()
+    await world.serving()
+    admin = Admin("admin", *world.client_arguments())
+    topics = [topic for name in ("orders", "trucks") if (topic := await _create(admin, name, rng))]
+    args = (*world.client_arguments(), topics)
+    batches = rng.choice((20, 50, 80))
+    producers = [IdempotentProducer(f"idem{n}", *args, batches) for n in range(rng.randint(1, 3))]
+    plain = [PlainProducer(f"plain{n}", *args, batches) for n in range(rng.randint(0, 2))]
+    consumers = [Consumer(f"reader{n}", *args) for n in range(rng.randint(1, 2))]
+    observer = Observer("observer", *world.client_arguments())
+    writing = [asyncio.create_task(producer.run()) for producer in (*producers, *plain)]
+    reading = [asyncio.create_task(consumer.run()) for consumer in consumers]
+    watching = asyncio.create_task(observer.run(topics))
+    churning = asyncio.create_task(_churn(world, admin, rng))
+    await Nemesis(world).run()
+    await _in_peace(world, "nobody serves", world.serving())
+    await _in_peace(world, "a producer does not finish", asyncio.gather(*writing))
+    await _in_peace(world, "the admin does not finish", churning)
+    for task in (*reading, watching):
+        task.cancel()
+    await asyncio.gather(*reading, watching, return_exceptions=True)
+    world.kill(power=rng.random() < 0.7, down_s=0.1)
+    await _in_peace(world, "what was written cannot be read", _read_back(world, admin, 1))
+    world.stop(down_s=0.1)
+    await _in_peace(world, "what was written cannot be read again", _read_back(world, admin, 2))
+    world.stop(down_s=PEACE_S)
+    await _in_peace(world, "the node does not stop", world.ended())
+
+
+async def _create(admin: Admin, name: str, rng: Random) -> Topic | None:
+    configs = {
+        "internal.segment.bytes": str(rng.choice((8_000, 20_000, 1 << 20))),
+        "index.interval.bytes": str(rng.choice((0, 300, 4096))),
+        "message.timestamp.type": rng.choice(("CreateTime", "LogAppendTime")),
+    }
+    return await admin.create(name, rng.randint(1, 3), configs)
+
+
+async def _churn(world: World, admin: Admin, rng: Random) -> None:
+    """Topics come and go, grow, and are written to while they go."""
+    for number in range(rng.randint(0, 8)):
+        await asyncio.sleep(rng.uniform(0.05, 1.5))
+        name = f"temporary-{number % 2}"
+        topic = admin.topics.get(name)
+        if topic is None:
+            topic = await _create(admin, name, rng)
+            if topic is None:
+                continue
+        producer = IdempotentProducer(f"temp{number}", *world.client_arguments(), [topic], rng.randint(1, 8))
+        producer.version = 13  # by id: what is late must not end up in the next topic of that name
+        writing = asyncio.create_task(producer.run())
+        await asyncio.sleep(rng.choice((0.05, 0.5, 2.0)))
+        if rng.random() < 0.4:
+            await admin.grow(topic, topic.partitions + 1)
+        if rng.random() < 0.6:
+            await admin.delete(topic)
+        left = admin.topics.get(name)
+        if left is not None and left.topic_id == topic.topic_id:
+            await writing
+        else:  # it would try for ever
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+
+async def _read_back(world: World, admin: Admin, turn: int) -> None:
+    await world.ended()
+    await world.serving()
+    topics = list((await admin.look()).values())
+    ends = await Observer(f"observer-{turn}", *world.client_arguments()).ask(topics)
+    missing = {place for topic in topics for place in topic.places} - ends.keys()
+    if missing:
+        world.complain("not served", ", ".join(sorted(map(str, missing))))
+    reader = Consumer(f"reader-{turn}", *world.client_arguments(), topics, calm=True)
+    await read_all(reader, ends)
+    for place, end in ends.items():
+        found = {}
+        for event in world.history.of(Polled):
+            if event.reader == reader.name and event.place == place:
+                found.update(event.records)
+        world.history.add(ReadBack(world.loop.time(), place, end, tuple(sorted(found.items()))))
+
+
+async def _in_peace(world: World, complaint: str, work: object) -> None:
+    """Wait for what must come to an end now that nothing disturbs it."""
+    try:
+        async with asyncio.timeout(PEACE_S):
+            await work  # type: ignore[misc]
+    except TROUBLE as error:
+        world.complain("stuck", f"{complaint}: {error!r}")

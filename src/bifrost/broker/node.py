@@ -243,6 +243,17 @@ class Node:
         if not task.cancelled() and task.exception() is not None:
             self._on_bug(task.exception() or AssertionError(task.get_name()))
 
+    def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """For `loop.set_exception_handler`: nobody awaits a callback of the loop, so what it raises ends up there."""
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):  # a peer's connection broke in an unusual way
+            loop.default_exception_handler(context)
+            return
+        self.metrics.unexpected_errors += 1
+        _log.error("unexpected error in the loop message=%r", context.get("message"), exc_info=error)
+        if isinstance(error, AssertionError):
+            self._on_bug(error)
+
     def _on_directory_offline(self, path: str, error: StorageError) -> None:
         """Its partitions are not served any more; without any directory left there is nothing to serve."""
         for partition in [one for one in self._replicas if one.log.directory.startswith(path + "/")]:

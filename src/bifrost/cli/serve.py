@@ -87,6 +87,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
     node = real_node(settings, recovery_pool=_worker_processes)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(node.on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.request_stop)
     await node.start()

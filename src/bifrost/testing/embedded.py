@@ -60,6 +60,7 @@ class EmbeddedNode:
             self._loop = asyncio.get_running_loop()
             self._node = node = real_node(settings)
             self.metrics = node.metrics
+            self._loop.set_exception_handler(node.on_loop_error)
             await node.start()
             ready.set_result(node.address)
             await node.run_until_stopped()

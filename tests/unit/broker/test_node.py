@@ -140,6 +140,35 @@ async def test_a_task_that_fails_ends_it_and_says_why() -> None:
         await node.run_until_stopped()
 
 
+@on_loop
+async def test_a_broken_promise_in_a_callback_of_the_loop_ends_it_too() -> None:
+    """A sync that ends, a timer: nobody awaits those, and a log line would not keep the node from writing on."""
+    loop = asyncio.get_running_loop()
+    node = make(BrokenDisk())
+    loop.set_exception_handler(node.on_loop_error)
+    await node.start()
+
+    def broken() -> None:
+        raise AssertionError("a promise of ours")
+
+    loop.call_soon(broken)
+    with pytest.raises(AssertionError, match="a promise of ours"):
+        await node.run_until_stopped()
+    assert node.metrics.unexpected_errors == 1
+
+
+@on_loop
+async def test_another_error_in_a_callback_of_the_loop_is_counted_and_a_broken_connection_is_not() -> None:
+    loop = asyncio.get_running_loop()
+    node = make(BrokenDisk())
+    loop.set_exception_handler(node.on_loop_error)
+    await node.start()
+    for error in (KeyError("bug"), TimeoutError("no route to host")):
+        loop.call_exception_handler({"message": "here", "exception": error})
+    assert node.metrics.unexpected_errors == 1
+    await stop(node)
+
+
 @pytest.mark.parametrize(
     "failure",
     [lambda path: DiskFullError(path, "no space left"), lambda path: StorageError(path, "read-only file system")],

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
@@ -171,6 +172,7 @@ class Node:
             cluster_id=image.cluster_id or "",
             node_id=node_id,
             config_for=lambda name: log_config(topic_config(image, settings, node_id, name), settings),
+            topic_id_for=lambda name: UUID(bytes=image.topics[name].topic_id) if name in image.topics else None,
             policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
             recovery_pool=self._recovery_pool,

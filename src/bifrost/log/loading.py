@@ -15,7 +15,7 @@ from uuid import UUID
 from bifrost.log import producer_snapshots
 from bifrost.log.checkpoints import CorruptCheckpointError, decode_topic_id
 from bifrost.log.config import LogConfig
-from bifrost.log.disk import File
+from bifrost.log.disk import Disk, File
 from bifrost.log.epochs import LeaderEpochs
 from bifrost.log.index import RELATIVE_OFFSET_MAX, CorruptIndexError, IndexBuilder, OffsetIndex, TimeIndex
 from bifrost.log.leftovers import tidy
@@ -74,7 +74,7 @@ def load(files: OpenFiles, directory: str, config: LogConfig, *, log_start_offse
         files, directory, segments, snapshots, config, start_offset=log_start_offset, now_ms=now_ms
     )
     restore_windows(segments, producers)
-    topic_id = _load_topic_id(files, directory, sizes)
+    topic_id = load_topic_id(files.disk, directory) if METADATA_FILE in sizes else None
     return LoadedLog(closed, active, epochs, producers, log_start_offset, log_end_offset, topic_id)
 
 
@@ -167,11 +167,11 @@ def _walk_to_end(file: File, size: int, builder: IndexBuilder) -> int:
     return next_offset
 
 
-def _load_topic_id(files: OpenFiles, directory: str, names: Collection[str]) -> UUID | None:
+def load_topic_id(disk: Disk, directory: str) -> UUID | None:
     """None if the file is missing or unreadable: a crash right after creation leaves it so."""
     path = f"{directory}/{METADATA_FILE}"
     try:
-        return decode_topic_id(files.disk.read_bytes(path)) if METADATA_FILE in names else None
+        return decode_topic_id(disk.read_bytes(path)) if disk.exists(path) else None
     except CorruptCheckpointError as error:
         _log.warning("topic id ignored path=%s reason=%r", path, str(error))
         return None

@@ -28,6 +28,7 @@ from bifrost.log.checkpoints import (
 from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
+from bifrost.log.loading import load_topic_id
 from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
 from bifrost.log.names import DELETED_DIRECTORY, METADATA_FILE, deleted_directory, partition_directory, partition_of
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles
@@ -66,6 +67,7 @@ class LogManager:
         cluster_id: str,
         node_id: int,
         config_for: Callable[[str], LogConfig],
+        topic_id_for: Callable[[str], UUID | None] = lambda _: None,
         policy: FlushPolicy = FlushPolicy.ACK,
         cordoned: Collection[str] = (),
         on_offline: Callable[[str, StorageError], None] | None = None,
@@ -88,6 +90,7 @@ class LogManager:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._config_for = config_for
+        self._topic_id_for = topic_id_for
         self._policy = policy
         self._on_offline = on_offline
         self._recovery_pool = recovery_pool
@@ -153,17 +156,14 @@ class LogManager:
             )
             directory.write_offsets(RECOVERY_POINTS_FILE, recovery_points)  # logs may end before the old ones
         for number, partition in enumerate(found):
-            if partition in self._logs:
-                raise ForeignDirectoryError(
-                    f"{directory.path}/{partition}", "the partition is in another directory too"
+            if partition not in self._logs or self._settle_twins(home, partition):
+                self._open(
+                    home,
+                    partition,
+                    self._config_for(partition.topic),
+                    recovery_point=recovery_points.get(partition, 0),
+                    log_start_offset=start_offsets.get(partition, 0),
                 )
-            self._open(
-                home,
-                partition,
-                self._config_for(partition.topic),
-                recovery_point=recovery_points.get(partition, 0),
-                log_start_offset=start_offsets.get(partition, 0),
-            )
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         _log.info(
@@ -182,6 +182,23 @@ class LogManager:
             return None
         partition = partition_of(name)
         return None if partition is None or partition.topic == METADATA_TOPIC else partition
+
+    def _settle_twins(self, home: _Home, partition: TopicPartition) -> bool:
+        """The partition is in two directories: the one that is not of this topic goes. Whether this one stays.
+
+        A deletion whose new name was lost with the power leaves files behind, and the topic that was made under the
+        old name meanwhile may live in another directory. So does a creation that failed half way.
+        """
+        here = f"{home.directory.path}/{partition_directory(partition)}"
+        expected = self._topic_id_for(partition.topic)
+        there_id, here_id = self._logs[partition].topic_id, load_topic_id(self._disk, here)
+        if there_id != expected and (here_id == expected or there_id is not None):
+            self.delete(partition)
+            return True
+        if here_id != expected and (there_id == expected or here_id is not None):
+            self._set_aside(home, partition, here)
+            return False
+        raise ForeignDirectoryError(here, "the partition is in another directory too")
 
     def _open(
         self,
@@ -232,9 +249,13 @@ class LogManager:
         del home.logs[partition]
         home.flusher.forget(log)
         log.release()
+        self._set_aside(home, partition, log.directory)
+
+    def _set_aside(self, home: _Home, partition: TopicPartition, directory: str) -> None:
         unique = f"{self._rng.getrandbits(128):032x}"
         path = f"{home.directory.path}/{deleted_directory(partition, unique)}"
-        self._disk.rename(log.directory, path)
+        _log.info("log set aside directory=%s", directory)
+        self._disk.rename(directory, path)
         self._in_background(partial(self._disk.sync_directory, home.directory.path))
         self._remove_later(path, self._file_delete_delay_ms)
 

@@ -55,7 +55,7 @@ class Publisher:
         for topic in image.topics.values():
             config = self._config(image, topic.name)
             for index, state in enumerate(topic.partitions):
-                self._place(topic, index, state, config)
+                self._place(topic, index, state, config, is_new=False)
         for tp in [tp for tp in self._logs.partitions if image.partition(tp.topic, tp.partition) is None]:
             _log.info("log of an unknown topic removed tp=%s", tp)
             self._delete_log(tp)
@@ -71,7 +71,7 @@ class Publisher:
             name = change.topic.name
             if name not in configs:
                 configs[name] = self._config(image, name)
-            self._place(change.topic, change.partition, change.after, configs[name])
+            self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
         for resource_type, name in delta.configs:
             self._reconfigure(image, resource_type, name)
 
@@ -81,16 +81,16 @@ class Publisher:
         for tp in waiting:
             topic, state = image.topics.get(tp.topic), image.partition(tp.topic, tp.partition)
             if topic is not None and state is not None:
-                self._place(topic, tp.partition, state, self._config(image, tp.topic))
+                self._place(topic, tp.partition, state, self._config(image, tp.topic), is_new=True)
 
-    def _place(self, topic: Topic, index: int, state: PartitionState, config: TopicConfig) -> None:
+    def _place(self, topic: Topic, index: int, state: PartitionState, config: TopicConfig, *, is_new: bool) -> None:
         """Host the partition if this node is one of its replicas, and lead it if it is the leader."""
         tp = TopicPartition(topic.name, index)
         if self._node_id not in state.replicas:
             self._remove(tp)
             return
         try:
-            partition = self._replicas.find(tp) or self._create(topic, tp, config)
+            partition = self._replicas.find(tp) or self._create(topic, tp, config, is_new=is_new)
         except DiskFullError as error:
             _log.warning("partition waits for room tp=%s path=%s", tp, error.path)
             self._replicas.mark_offline(tp)
@@ -107,9 +107,12 @@ class Publisher:
         else:
             partition.resign()
 
-    def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig) -> Partition:
+    def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig, *, is_new: bool) -> Partition:
         log = self._existing_log(topic, tp)
         if log is None:
+            if self._logs.offline and not is_new:
+                # An empty log elsewhere would look as if everything in the partition had been lost.
+                raise StorageError(next(iter(self._logs.offline)), f"{tp} is in it, or nowhere")
             log = self._logs.create(tp, UUID(bytes=topic.topic_id), log_config(config, self._settings))
         partition = Partition(
             tp, log, min_insync_replicas=config.min_insync_replicas, me=self._node_id, wake=self._waiters.wake

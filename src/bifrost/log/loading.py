@@ -28,11 +28,12 @@ from bifrost.protocol.batch import BatchHeader
 
 _log = logging.getLogger(__name__)
 
-_WINDOW_ENTRIES: Final = 32
-"""Index entries before the end of a log between which the last batches of its producers are looked for."""
-
+_WINDOW_BYTES: Final = 1 << 20
+"""The last batches of producers are looked for in so much of a log's end, give or take a segment."""
+_WINDOW_ENTRIES: Final = 256
+"""Of an active segment that is longer than that, what lies behind the index entry so many before the end will do;"""
 _WINDOW_OFFSETS: Final = 4096
-"""The same for the segment before, if the active one is too short to have so many entries."""
+"""of another one, so many offsets."""
 
 
 class LoadedLog(NamedTuple):
@@ -250,14 +251,19 @@ def restore_windows(segments: Sequence[Segment], states: ProducerStates) -> None
 
 
 def _tail(segments: Sequence[Segment]) -> Iterator[tuple[int, BatchHeader]]:
-    """Batches near the end of the log, also where it has just been rolled."""
-    active = segments[-1]
-    assert isinstance(active, ActiveSegment)
-    start = active.tail_position(_WINDOW_ENTRIES)
-    if start == 0 and len(segments) > 1:
-        before = segments[-2]
-        yield from before.scan(before.position_of(max(before.base_offset, active.base_offset - _WINDOW_OFFSETS)))
-    yield from active.scan(start)
+    """Batches near the end of the log, as many as a client can have on their way while others write."""
+    first, size = len(segments) - 1, segments[-1].size
+    while first > 0 and size < _WINDOW_BYTES:
+        first -= 1
+        size += segments[first].size
+    oldest, start = segments[first], 0
+    if oldest.size > _WINDOW_BYTES and isinstance(oldest, ActiveSegment):
+        start = oldest.tail_position(_WINDOW_ENTRIES)
+    elif oldest.size > _WINDOW_BYTES:
+        start = oldest.position_of(max(oldest.base_offset, segments[first + 1].base_offset - _WINDOW_OFFSETS))
+    yield from oldest.scan(start)
+    for segment in segments[first + 1 :]:
+        yield from segment.scan()
 
 
 def replay_producers(segment: Segment, states: ProducerStates, start_offset: int) -> None:

@@ -56,6 +56,14 @@ def test_nonsense_closes_its_own_connection_only(cluster: Cluster, wire: Wire, d
     assert serves(wire)
 
 
+def test_a_request_that_names_millions_of_topics_makes_nobody_wait(cluster: Cluster, wire: Wire) -> None:
+    names = struct.pack(">i", 3_000_000) + struct.pack(">h", 0) * 3_000_000
+    with Wire(cluster.bootstrap) as hostile:
+        hostile.send_bytes(frame(header(3, 1) + names))
+        assert hostile.is_closed()
+    assert serves(wire)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_close_their_own_connection_only(cluster: Cluster, wire: Wire, seed: int) -> None:
     rng = random.Random(seed)

@@ -164,6 +164,7 @@ class ApiDispatcher:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._requests = broker.metrics.requests
+        self._max_bytes = broker.settings.request_max_bytes
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
         header, at = read_request_header(frame)
@@ -172,6 +173,9 @@ class ApiDispatcher:
             if header.api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(header)
             raise ProtocolError(f"no version {header.api_version} of api {header.api_key}")
+        if len(frame) > self._max_bytes and header.api_key != ApiKey.PRODUCE:
+            # A megabyte can name half a million topics, and reading them takes a good part of a second of the loop.
+            raise ProtocolError(f"{entry.key.name} of {len(frame)} bytes, {self._max_bytes} are allowed")
         self._requests[header.api_key] += 1
         try:
             return entry.start(self._broker, connection, header, frame, at)

@@ -249,6 +249,10 @@ class Settings:
     socket_request_max_bytes: int = key(
         "socket.request.max.bytes", 100 << 20, at_least=1, doc="A larger request closes its connection."
     )
+    request_max_bytes: int = key(
+        "request.max.bytes", 4 << 20, at_least=1_024, own=True,
+        doc="So does a larger one that carries no records: reading it would keep all other clients waiting.",
+    )
     socket_send_buffer_bytes: int = key(
         "socket.send.buffer.bytes", 102_400, at_least=1, also=-1, doc="SO_SNDBUF; -1 leaves it to the system."
     )

@@ -24,6 +24,7 @@ from bifrost.protocol.frame import encode_request, has_flexible_response_header,
 from bifrost.protocol.messages import response_class
 from bifrost.protocol.messages.cluster import ApiVersionsRequest, DescribeClusterRequest
 from bifrost.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
+from bifrost.settings import Settings
 from tests.unit.broker.stand_ins import Peer, on_loop, turns
 
 VERSION = 4
@@ -34,6 +35,7 @@ class FakeBroker:
     """As much of a broker as the registry touches."""
 
     metrics: Metrics = field(default_factory=Metrics)
+    settings: Settings = field(default_factory=Settings)
     storage_errors: list[StorageError] = field(default_factory=list)
     bugs: list[BaseException] = field(default_factory=list)
 
@@ -255,6 +257,19 @@ async def test_a_request_cut_short_closes_the_connection_before_its_handler_runs
     await turns()
     assert len(served.closed) == 1
     assert ran == []
+
+
+@pytest.mark.parametrize(("api_key", "closed"), [(ApiKey.METADATA, True), (ApiKey.PRODUCE, False)])
+@on_loop
+async def test_only_a_request_with_records_may_be_large(api_key: ApiKey, closed: bool) -> None:
+    started: list[int] = []
+    registry.raw_api(api_key, versions=range(3, 14))(lambda *_: started.append(1))  # type: ignore[arg-type, return-value]
+    served = Served()
+    served.connection._dispatcher._max_bytes = 1000  # type: ignore[attr-defined]
+    served.sends(raw_frame(api_key, 3, bytes(900)))
+    served.sends(raw_frame(api_key, 3, bytes(1000)))
+    await turns()
+    assert (len(started), bool(served.closed)) == ((1, True) if closed else (2, False))
 
 
 @on_loop

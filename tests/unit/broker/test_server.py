@@ -11,12 +11,13 @@ import pytest
 from bifrost.broker.connection import Connection
 from bifrost.broker.server import Server
 from bifrost.metrics import Metrics
-from bifrost.settings import parse_settings
+from bifrost.settings import Settings, parse_settings
 from tests.unit.broker.stand_ins import Doors, Peer, on_loop, turns, until
 
 
 class FakeBroker:
     metrics = Metrics()
+    settings = Settings()
 
 
 class Open:

@@ -22,9 +22,11 @@ from bifrost.protocol.messages import request_class, response_class
 from bifrost.protocol.produce import decode_request as decode_produce
 from bifrost.protocol.produce import decode_response as decode_produce_response
 from bifrost.protocol.records import decode_batch
-from tests.fuzz.cases import kept, report, until
+from tests.fuzz.cases import SECONDS, kept, report, until
 from tests.fuzz.frames import VERSIONS, valid_batch, valid_frame
 from tests.fuzz.mutation import mutate, spoil_frame
+
+pytestmark = pytest.mark.timeout(SECONDS + 120)
 
 ALLOCATED_PER_CASE = 100_000
 ALLOCATED_PER_BYTE = 200

@@ -12,11 +12,13 @@ import pytest
 
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
-from tests.fuzz.cases import kept, report, until
+from tests.fuzz.cases import SECONDS, kept, report, until
 from tests.fuzz.frames import TOPICS, VERSIONS, valid_frame
 from tests.fuzz.mutation import spoil_frame
 from tests.integration.conftest import create_topic
 from tests.integration.wire import Wire, batch
+
+pytestmark = pytest.mark.timeout(SECONDS + 120)
 
 WITNESS = "witness"
 CASES_PER_CHECK = 25

@@ -78,8 +78,8 @@ class Effort:
 FULL = Effort(
     name="full",
     samples=3,
-    seconds=1.2,
-    warm_seconds=0.5,
+    seconds=1.0,
+    warm_seconds=0.4,
     memory_seconds=20.0,
     idle_seconds=10.0,
     connections=10_000,

@@ -41,7 +41,7 @@ def show(console: Console, answers: list[Answered], names: list[str], effort: Ef
         console.print(f"{pairing.words}: {pairing.settings}", highlight=False)
     console.print(
         "ratio: of medians. spread: (max - min) / median of the worse side. "
-        "c: the client was the limit. n: other processes used the machine meanwhile."
+        "c: the client was the limit. n: other processes used the machine meanwhile. w: still warming up."
     )
 
 

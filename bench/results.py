@@ -7,14 +7,16 @@ metric's affair.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import pathlib
 import statistics
 
 from bench.clients.job import Result
-from bench.question import Effort, Metric, Question
+from bench.question import Better, Effort, Metric, Question
 
 CLIENT_BOUND = 0.9  # a client that uses this much of a core is what limits the figure
+STILL_WARMING = 1.2
 FOREIGN_NOISY = 0.2  # so much of a core used by strangers makes a sample doubtful
 
 
@@ -65,13 +67,20 @@ def _row(question: Question, metric: Metric, samples: list[list[Result]], effort
         ratio=ratio,
         met=metric.met(ratio) if ratio is not None else None,
         spread=max((_spread(side) for side in values), default=0.0),
-        notes=_notes(samples, metric.key),
+        notes=_notes(samples, metric.key) + ("w" if any(_warming(side, metric.better) for side in values) else ""),
     )
 
 
 def _spread(values: list[float]) -> float:
     middle = statistics.median(values) if values else 0.0
     return (max(values) - min(values)) / middle if middle else 0.0
+
+
+def _warming(values: list[float], better: Better) -> bool:
+    """Each sample better than the one before, and by much in all: a JVM was not done compiling."""
+    rising = values if better is Better.MORE else [1 / value for value in values if value]
+    steady = len(rising) > 2 and all(later > earlier for earlier, later in itertools.pairwise(rising))
+    return steady and rising[-1] > rising[0] * STILL_WARMING
 
 
 def _notes(samples: list[list[Result]], key: str) -> str:

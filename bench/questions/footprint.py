@@ -83,5 +83,6 @@ LOADED = (
         pairing=Pairing.EQUAL,
         metrics=(Metric("rss_mb", "RSS", "MB", Better.LESS, 0.1),),
         open=_loaded,
+        samples=1,
     ),
 )

@@ -6,13 +6,15 @@ same mix of the work it will be measured on.
 
 from __future__ import annotations
 
+import math
+
 from bench import process
 from bench.peers import Contender
 from bench.question import Effort
 from bench.questions.throughput import PARTITIONS, REQUEST_BYTES, SAMPLE_BYTES_MAX, records_per_batch
 
 ROUND_SECONDS = 1.0
-STILL_GAINING = 1.05  # a round this much faster than the best before means that the peer is not warm yet
+STILL_GAINING = 0.95  # a round this much cheaper than the best before means that the peer is not warm yet
 
 
 def warm_up(contender: Contender, effort: Effort) -> None:
@@ -30,12 +32,16 @@ def warm_up(contender: Contender, effort: Effort) -> None:
 
 
 def _until_steady(contender: Contender, effort: Effort, kind: str, fields: dict[str, object]) -> None:
-    """Until two rounds in succession bring nothing, or the effort is spent."""
-    best, idle_rounds = 0.0, 0
+    """Until two rounds in succession bring nothing, or the effort is spent.
+
+    Judged by the CPU that a byte costs, not by the rate: strangers on the machine slow a peer down, which must not pass
+    for its being warm.
+    """
+    best, idle_rounds = math.inf, 0
     for _ in range(effort.warm_rounds_max):
         result = process.run(process.RAW, contender.peer, kind, warm_seconds=0.0, seconds=ROUND_SECONDS, **fields)
-        rate = result["bytes"] / result["seconds"]
-        idle_rounds = 0 if rate > best * STILL_GAINING else idle_rounds + 1
-        best = max(best, rate)
+        cost = result["peer_cpu_seconds"] / result["bytes"]
+        idle_rounds = 0 if cost < best * STILL_GAINING else idle_rounds + 1
+        best = min(best, cost)
         if idle_rounds == 2:
             return

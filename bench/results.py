@@ -57,6 +57,9 @@ def _row(question: Question, metric: Metric, samples: list[list[Result]], effort
     medians = [statistics.median(side) if side else None for side in values]
     reference, subject = medians[0], medians[1] if len(medians) > 1 else None
     ratio = subject / reference if subject is not None and reference else None
+    notes = _notes(samples, metric.key)
+    if "n" not in notes and any(_warming(side, metric.better) for side in values):
+        notes += "w"  # on a busy machine a trend says nothing
     return Row(
         question=question.name,
         title=question.title_for(effort),
@@ -67,7 +70,7 @@ def _row(question: Question, metric: Metric, samples: list[list[Result]], effort
         ratio=ratio,
         met=metric.met(ratio) if ratio is not None else None,
         spread=max((_spread(side) for side in values), default=0.0),
-        notes=_notes(samples, metric.key) + ("w" if any(_warming(side, metric.better) for side in values) else ""),
+        notes=notes,
     )
 
 

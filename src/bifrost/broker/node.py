@@ -283,6 +283,9 @@ def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | Non
         disk=disk,
         clock=SystemClock(),
         rng=random.Random(),
-        transport=TcpTransport(),
+        transport=TcpTransport(
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
+        ),
         recovery_pool=recovery_pool,
     )

@@ -36,9 +36,17 @@ class Transport(Protocol):
 
 
 class TcpTransport:
-    """The network of this machine."""
+    """The network of this machine.
 
-    __slots__ = ()
+    The size of the kernel's send buffer matters more than it seems: with the few megabytes that Linux grows it to, most
+    of an answer leaves the processor's caches before the client reads it, which costs half of the rate of a fetch.
+    """
+
+    __slots__ = ("_buffer_sizes",)
+
+    def __init__(self, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1) -> None:
+        sizes = {socket.SO_SNDBUF: send_buffer_bytes, socket.SO_RCVBUF: receive_buffer_bytes}
+        self._buffer_sizes = {option: size for option, size in sizes.items() if size != -1}
 
     async def listen(
         self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
@@ -49,6 +57,9 @@ class TcpTransport:
         server = await loop.create_server(
             protocol, host or anywhere, port, backlog=backlog, reuse_address=True, start_serving=False
         )
+        for listening in server.sockets:
+            for option, size in self._buffer_sizes.items():
+                listening.setsockopt(socket.SOL_SOCKET, option, size)  # accepted sockets inherit it
         return _TcpListening(server, host, server.sockets[0].getsockname()[1])
 
     def host_name(self) -> str:

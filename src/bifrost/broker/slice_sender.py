@@ -78,8 +78,8 @@ class SliceSender:
                 rest = self._send_slice(piece) if isinstance(piece, LogSlice) else self._send_bytes(piece)
                 if rest is not None:
                     queue[0] = rest
-                else:
-                    queue.popleft()
+                    break  # the socket is full, or the turn is over
+                queue.popleft()
             if queue:
                 self._wait()
         except BlockingIOError:

@@ -36,7 +36,7 @@ compat: $(READY) ## real clients and Apache Kafka as oracle only
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/compat
 
 sim: $(READY) ## the simulator: make sim SEEDS=1000 [FIRST=seed]
-	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, generated docs
 	$(BIN)/ruff format --check .

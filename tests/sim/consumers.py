@@ -138,22 +138,23 @@ class Consumer(Client):
                 self.complain("unexpected answer", f"Fetch {code.name} from {place}")
             await asyncio.sleep(0.1)
         else:
-            records = self._read(place, offset, result)
+            records = await self._read(place, offset, result)
             now, watermark = self.loop.time(), result.high_watermark
             self.history.add(Polled(asked_at, now, self.name, place, offset, watermark, records))
             if records:
                 self.positions[place] = records[-1][0] + 1
 
-    def _read(self, place: Place, offset: int, result: PartitionFetchResult) -> tuple[tuple[int, Value], ...]:
+    async def _read(self, place: Place, offset: int, result: PartitionFetchResult) -> tuple[tuple[int, Value], ...]:
         """Records at or after the offset that was asked for; a batch may begin before it, and the last be cut."""
         data = memoryview(result.records or b"")  # type: ignore[arg-type]
-        found = []
+        found: list[tuple[int, Value]] = []
         try:
             for position, header in iter_headers(data):
                 records = decode_batch(data[position : position + header.size_bytes])
                 found.extend((one.offset, decode_value(one.value)) for one in records if one.offset >= offset)
         except CorruptBatchError as error:
             self.complain("corrupt batch", f"{place} from {offset}: {error}")
+            await asyncio.sleep(1.0)  # it will not get better
         return tuple(found)
 
 

@@ -46,7 +46,7 @@ class Nemesis:
         for _ in range(self._faults):
             await asyncio.sleep(self._rng.expovariate(1 / self._pause_s))
             fault = self._rng.choice(self._kinds)
-            self._world.trace.note("fault", fault.__name__)  # type: ignore[attr-defined]
+            self._world.trace.note("fault", fault.__name__)
             await fault()
         self._world.heal()
 

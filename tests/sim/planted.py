@@ -1,17 +1,19 @@
 """Bugs to plant into the node, so that the simulator can prove that it would find them.
 
-Each is a change of one promise in production code. `test_planted.py` names a seed that finds each; when a change of the
-code moves what seeds do, `python -m tests.sim.run --planted NAME --seeds 50` tells which ones find it now.
+Each breaks one promise of production code, from outside: the code itself has no switch for it. `test_planted.py` names
+a seed that finds each; when a change of the code moves what seeds do,
+`make sim SEEDS=50 ARGS="--planted NAME"` tells which ones find it now.
 """
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from bifrost.broker.publisher import Publisher
 from bifrost.errors import StorageError
 from bifrost.log import loading, recovery
 from bifrost.log.flush_job import FlushJob
@@ -20,12 +22,21 @@ from bifrost.log.scan import scan_batches
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import Partition
 from tests.sim.disk import FaultyDisk
-from tests.sim.storage import SimFile
+
+
+def _without(owner: type, name: str, statement: str) -> AbstractContextManager[Any]:
+    """The method as it would be had somebody deleted the statement."""
+    method = getattr(owner, name)
+    source = textwrap.dedent(inspect.getsource(method))
+    assert source.count(statement) == 1, f"{owner.__name__}.{name} has no single {statement}"
+    found: dict[str, Any] = {}
+    exec(source.replace(statement, "pass"), method.__globals__, found)  # our own source, less one statement
+    return patch.object(owner, name, found[name])
 
 
 def no_data_sync() -> AbstractContextManager[Any]:
-    """fdatasync(2) is not called: the disk is told nothing."""
-    return patch.object(SimFile, "sync", lambda self: None)
+    """The one call that brings what was appended to the disk (fdatasync) is deleted."""
+    return _without(FlushJob, "run", "file.sync()")
 
 
 def no_directory_sync() -> AbstractContextManager[Any]:
@@ -79,11 +90,6 @@ def trust_torn_batches() -> AbstractContextManager[Any]:
     return patch.object(recovery, "scan_batches", scan)
 
 
-def keep_logs_of_deleted_topics() -> AbstractContextManager[Any]:
-    """A topic that is made again under an old name finds the old log, if it is still there."""
-    return patch.object(Publisher, "_existing_log", lambda self, topic, tp: self._logs.get(tp))
-
-
 PLANTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     bug.__name__.replace("_", "-"): bug
     for bug in (
@@ -94,6 +100,5 @@ PLANTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         ignore_failed_sync,
         forget_producers,
         trust_torn_batches,
-        keep_logs_of_deleted_topics,
     )
 }

@@ -1,4 +1,4 @@
-"""Plays many seeds: `python -m tests.sim.run --seeds 1000 --first 0`. A failing one prints how to replay it."""
+"""Plays many seeds: `make sim SEEDS=1000 FIRST=0`. A failing one prints how to replay it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import product
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from tests.sim.scenario import simulate
 
 POLICIES = ("ack", "os")
 _EVIDENCE_MAX = 5
+_LINE_EVERY = 100
 
 
 class Verdict(NamedTuple):
@@ -54,20 +54,33 @@ def main(arguments: list[str] | None = None) -> int:
     policies = [options.policy] if options.policy else POLICIES
     seeds = range(options.first, options.first + options.seeds)
     tasks = [(seed, policy, options.planted) for seed, policy in product(seeds, policies)]
-    console = Console(stderr=True, soft_wrap=True)
     started = time.monotonic()
-    verdicts = _play_all(tasks, options.jobs, console)
-    failed = [verdict for verdict in verdicts if verdict.problems]
+    verdicts = _play_all(tasks, options.jobs, Console(stderr=True, soft_wrap=True))
     took_s = time.monotonic() - started
+    failed = [verdict for verdict in verdicts if verdict.problems]
     virtual_s = sum(verdict.virtual_s for verdict in verdicts)
     records = sum(verdict.acknowledged for verdict in verdicts)
     print(
-        f"{len(tasks)} runs, {len(failed)} failed, {virtual_s / 3600:.1f} virtual hours, {records} records "
-        f"acknowledged, {len(tasks) / took_s:.1f} runs/s"
+        f"{len(tasks)} runs of seeds {seeds[0]} to {seeds[-1]} with flush.policy {' and '.join(policies)}: "
+        f"{len(failed) or 'none'} failed, {records} records acknowledged in {virtual_s / 3600:.1f} virtual hours, "
+        f"{len(tasks) / took_s:.1f} runs/s"
     )
-    if options.planted:
-        print(f"{options.planted} was found by: {', '.join(f'{each.policy} {each.seed}' for each in failed)}")
+    if failed:
+        words = f"{options.planted} was found by" if options.planted else "failed"
+        print(f"{words}: {', '.join(f'{each.policy} {each.seed}' for each in failed)}")
     return 1 if failed else 0
+
+
+def report(verdict: Verdict) -> str:
+    """A failed run: some of what is wrong, and how to see it again."""
+    return "\n".join(
+        [
+            f"seed {verdict.seed} with flush.policy={verdict.policy} failed:",
+            *(f"  {problem}" for problem in verdict.problems[:_EVIDENCE_MAX]),
+            *(f"  and {more} more" for more in [len(verdict.problems) - _EVIDENCE_MAX] if more > 0),
+            f'replay: make sim FIRST={verdict.seed} SEEDS=1 ARGS="--policy {verdict.policy} --trace"',
+        ]
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,28 +104,19 @@ def _play_all(tasks: list[tuple[int, str, str | None]], jobs: int, console: Cons
     )
     verdicts: list[Verdict] = []
     failed = 0
-    with Progress(*columns, console=console) as progress, multiprocessing.Pool(jobs, maxtasksperchild=500) as pool:
+    workers = multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=500)
+    with workers as pool, Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=len(tasks), failed=0)
         for verdict in pool.imap_unordered(play, tasks):
             verdicts.append(verdict)
             if verdict.problems:
                 failed += 1
                 if tasks[0][2] is None:
-                    _report(verdict, console)
+                    console.print(report(verdict), markup=False, highlight=False)
             progress.update(bar, advance=1, failed=failed)
+            if not console.is_terminal and len(verdicts) % _LINE_EVERY == 0:  # nobody sees a bar in a file
+                console.print(f"{len(verdicts)} of {len(tasks)} runs, {failed} failed", highlight=False)
     return sorted(verdicts)
-
-
-def _report(verdict: Verdict, console: Console) -> None:
-    lines = [f"seed {verdict.seed} with flush.policy={verdict.policy} failed:", *_some(verdict.problems)]
-    lines.append(f"replay: python -m tests.sim.run --first {verdict.seed} --seeds 1 --policy {verdict.policy} --trace")
-    console.print("\n".join(lines), markup=False, highlight=False)
-
-
-def _some(problems: list[str]) -> Iterable[str]:
-    yield from (f"  {problem}" for problem in problems[:_EVIDENCE_MAX])
-    if len(problems) > _EVIDENCE_MAX:
-        yield f"  and {len(problems) - _EVIDENCE_MAX} more"
 
 
 def _trace(seed: int, policy: str) -> int:

@@ -14,7 +14,7 @@ from tests.sim.anomaly import Anomaly
 from tests.sim.checkers import judge
 from tests.sim.client import TROUBLE, Topic
 from tests.sim.consumers import Consumer, read_all
-from tests.sim.history import Acknowledged, History, Polled, ReadBack
+from tests.sim.history import Acknowledged, History, Polled, ReadBack, Value
 from tests.sim.nemesis import Nemesis
 from tests.sim.producers import IdempotentProducer, PlainProducer
 from tests.sim.world import World
@@ -72,7 +72,8 @@ async def _play(world: World) -> None:
     watching = asyncio.create_task(observer.run(topics))
     churning = asyncio.create_task(_churn(world, admin, rng))
     await Nemesis(world).run()
-    await _in_peace(world, "nobody serves", world.serving())
+    if not await _in_peace(world, "nobody serves", world.serving()):
+        return
     await _in_peace(world, "a producer does not finish", asyncio.gather(*writing))
     await _in_peace(world, "the admin does not finish", churning)
     for task in (*reading, watching):
@@ -132,17 +133,19 @@ async def _read_back(world: World, admin: Admin, turn: int) -> None:
     reader = Consumer(f"reader-{turn}", *world.client_arguments(), topics, calm=True)
     await read_all(reader, ends)
     for place, end in ends.items():
-        found = {}
+        found: dict[int, Value] = {}
         for event in world.history.of(Polled):
             if event.reader == reader.name and event.place == place:
                 found.update(event.records)
         world.history.add(ReadBack(world.loop.time(), place, end, tuple(sorted(found.items()))))
 
 
-async def _in_peace(world: World, complaint: str, work: object) -> None:
-    """Wait for what must come to an end now that nothing disturbs it."""
+async def _in_peace(world: World, complaint: str, work: object) -> bool:
+    """Wait for what must come to an end now that nothing disturbs it; whether it does."""
     try:
         async with asyncio.timeout(PEACE_S):
             await work  # type: ignore[misc]
     except TROUBLE as error:
         world.complain("stuck", f"{complaint}: {error!r}")
+        return False
+    return True

@@ -129,6 +129,19 @@ def test_a_short_write_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert bytes(file.read_at(20, 0)) == b"0123456789"
 
 
+def test_a_sync_reaches_the_kernel_before_the_new_name_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[str] = []
+    replace = os.replace
+    monkeypatch.setattr(disk_module, "_sync_data", lambda fd: calls.append(f"data {os.fstat(fd).st_size}"))
+    monkeypatch.setattr(os, "replace", lambda old, new: (calls.append("rename"), replace(old, new)))
+    monkeypatch.setattr(os, "fsync", lambda fd: calls.append("names"))
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.write_at(b"hello", 0)
+    file.sync()
+    RealDisk().write_atomic(str(tmp_path / "checkpoint"), b"hi")
+    assert calls == ["data 5", "data 2", "rename", "names"]
+
+
 def test_a_file_closes_itself_when_its_last_user_lets_go(tmp_path: Path) -> None:
     file = RealDisk().open(str(tmp_path / "f"), create=True)
     fd = file.fileno()

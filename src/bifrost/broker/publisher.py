@@ -4,7 +4,8 @@ It runs after every committed change, on the loop, and does in one go what the c
 go, logs of new partitions come, leaders learn their epochs, logs their configs.
 
 Must never: fail because of one partition. What a broken disk takes with it is marked offline, the rest goes on. A full
-disk is not a broken one: a partition that it has no room for waits.
+disk is not a broken one: a partition that it has no room for waits. Nor delete what no record of the metadata deletes:
+logs that the metadata does not know are set aside.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ class Publisher:
         self._waiting: dict[TopicPartition, None] = {}  # for room on a full disk
 
     def publish_all(self, image: MetadataImage) -> None:
-        """At start: take in everything there is, and drop logs whose topic was deleted while this node was away."""
+        """At start: take in everything there is, and set aside the logs that nobody asks this node to have."""
         for topic in image.topics.values():
             config = self._config(image, topic.name)
             for index, state in enumerate(topic.partitions):
                 self._place(topic, index, state, config, is_new=False)
-        for tp in [tp for tp in self._logs.partitions if image.partition(tp.topic, tp.partition) is None]:
-            _log.info("log of an unknown topic removed tp=%s", tp)
-            self._delete_log(tp)
+        for tp in self._logs.partitions:
+            known = image.partition(tp.topic, tp.partition)
+            if known is None or self._node_id not in known.replicas:
+                self._set_aside(tp, "unknown to the metadata" if known is None else "not assigned to this node")
 
     def publish(self, image: MetadataImage, delta: Delta) -> None:
         """Act on what has changed."""
@@ -121,22 +123,24 @@ class Publisher:
         return partition
 
     def _existing_log(self, topic: Topic, tp: TopicPartition) -> PartitionLog | None:
-        """The log that is there, unless it is of an earlier topic of the same name, which then goes."""
+        """The log that is there, unless it is of another topic of the same name, which then is not in the way."""
         log = self._logs.get(tp)
         if log is not None and log.topic_id is not None and log.topic_id.bytes != topic.topic_id:
-            _log.warning("log of an earlier topic removed tp=%s topic_id=%s", tp, log.topic_id)
-            self._logs.delete(tp)
+            self._logs.set_aside(tp, f"of another topic, {log.topic_id}")
             return None
         return log
 
     def _remove(self, tp: TopicPartition) -> None:
         if self._replicas.remove(tp) is not None:
             self._waiters.forget(tp)
-            self._delete_log(tp)
+            try:
+                self._logs.delete(tp)
+            except StorageError as error:
+                self._logs.take_offline(error)
 
-    def _delete_log(self, tp: TopicPartition) -> None:
+    def _set_aside(self, tp: TopicPartition, reason: str) -> None:
         try:
-            self._logs.delete(tp)
+            self._logs.set_aside(tp, reason)
         except StorageError as error:
             self._logs.take_offline(error)
 

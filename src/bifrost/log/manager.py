@@ -30,9 +30,16 @@ from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
 from bifrost.log.loading import load_topic_id
 from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
-from bifrost.log.names import DELETED_DIRECTORY, METADATA_FILE, deleted_directory, partition_directory, partition_of
+from bifrost.log.names import (
+    DELETED_DIRECTORY,
+    METADATA_FILE,
+    STRAY_DIRECTORY,
+    partition_directory,
+    partition_of,
+)
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles
 from bifrost.log.partition_log import PartitionLog
+from bifrost.log.removal import Removal
 from bifrost.log.startup import BREATH, recover_directory
 from bifrost.types import TopicPartition
 
@@ -94,12 +101,11 @@ class LogManager:
         self._policy = policy
         self._on_offline = on_offline
         self._recovery_pool = recovery_pool
-        self._file_delete_delay_ms = file_delete_delay_ms
+        self._removal = Removal(disk, loop, rng, delay_ms=file_delete_delay_ms, on_failure=self.take_offline)
         self._files = OpenFiles(disk, open_files_max)
         self._homes: dict[str, _Home] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
-        self._removals: dict[str, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return len(self._logs)
@@ -142,7 +148,13 @@ class LogManager:
         recovery_points = directory.read_offsets(RECOVERY_POINTS_FILE)
         start_offsets = directory.read_offsets(LOG_START_OFFSETS_FILE)
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
-        found = [each for name in self._disk.directories(directory.path) if (each := self._recognise(directory, name))]
+        names = self._disk.directories(directory.path)
+        found = [each for name in names if (each := self._recognise(directory, name))]
+        strays = [name for name in names if name.endswith(STRAY_DIRECTORY)]
+        if strays:
+            _log.warning(
+                "stray logs wait for an operator directory=%s count=%d first=%s", directory.path, len(strays), strays[0]
+            )
         if not clean and (found or recovery_points):  # else the directory is new
             recovery_points = await recover_directory(
                 self._disk,
@@ -178,13 +190,13 @@ class LogManager:
         """The partition in a sub-directory, if it is one to load. What was being deleted goes on being deleted."""
         path = f"{directory.path}/{name}"
         if name.endswith(DELETED_DIRECTORY):
-            self._remove_later(path, 0)
+            self._removal.finish(path)
             return None
         partition = partition_of(name)
         return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
     def _settle_twins(self, home: _Home, partition: TopicPartition) -> bool:
-        """The partition is in two directories: the one that is not of this topic goes. Whether this one stays.
+        """The partition is in two directories: the one that is not of this topic is stray. Whether this one stays.
 
         A deletion whose new name was lost with the power leaves files behind, and the topic that was made under the
         old name meanwhile may live in another directory. So does a creation that failed half way.
@@ -193,10 +205,10 @@ class LogManager:
         expected = self._topic_id_for(partition.topic)
         there_id, here_id = self._logs[partition].topic_id, load_topic_id(self._disk, here)
         if there_id != expected and (here_id == expected or there_id is not None):
-            self.delete(partition)
+            self.set_aside(partition, "not of this topic")
             return True
         if here_id != expected and (there_id == expected or here_id is not None):
-            self._set_aside(home, partition, here)
+            self._removal.keep(partition, here, "not of this topic")
             return False
         raise ForeignDirectoryError(here, "the partition is in another directory too")
 
@@ -243,21 +255,22 @@ class LogManager:
         return log
 
     def delete(self, partition: TopicPartition) -> None:
-        """The partition is gone at once; its files are renamed now and removed later, since somebody may be reading."""
-        log = self._logs.pop(partition)
+        """The partition is gone at once, and its files soon."""
+        self._removal.delete(partition, self._let_go(partition))
+
+    def set_aside(self, partition: TopicPartition, reason: str) -> None:
+        """The log is not one that the metadata speaks of: it is served no more, and its files are kept as stray."""
+        self._removal.keep(partition, self._let_go(partition), reason)
+
+    def _let_go(self, partition: TopicPartition) -> str:
+        """From here on the partition has no log; where its files are."""
+        log = self.get(partition)
+        assert log is not None, partition
         home = next(home for home in self._homes.values() if home.logs.get(partition) is log)
-        del home.logs[partition]
+        del self._logs[partition], home.logs[partition]
         home.flusher.forget(log)
         log.release()
-        self._set_aside(home, partition, log.directory)
-
-    def _set_aside(self, home: _Home, partition: TopicPartition, directory: str) -> None:
-        unique = f"{self._rng.getrandbits(128):032x}"
-        path = f"{home.directory.path}/{deleted_directory(partition, unique)}"
-        _log.info("log set aside directory=%s", directory)
-        self._disk.rename(directory, path)
-        self._in_background(partial(self._disk.sync_directory, home.directory.path))
-        self._remove_later(path, self._file_delete_delay_ms)
+        return log.directory
 
     def take_offline(self, error: StorageError) -> None:
         """The directory that the error's path is in is not used any more; the others are."""
@@ -297,8 +310,7 @@ class LogManager:
 
     async def close(self, *, broker_epoch: int = -1) -> None:
         """Stores everything and marks each directory clean. One that fails stays unclean; the next start recovers."""
-        for timer in self._removals.values():
-            timer.cancel()
+        self._removal.stop()
         for home in list(self._homes.values()):
             await home.flusher.drain()
             jobs = []
@@ -334,24 +346,6 @@ class LogManager:
         except StorageError as error:
             if self._homes.get(home.directory.path) is home:
                 self.take_offline(error)
-
-    def _remove_later(self, path: str, delay_ms: int) -> None:
-        self._removals[path] = self._loop.call_later(delay_ms / 1000, self._remove, path)
-
-    def _remove(self, path: str) -> None:
-        del self._removals[path]
-        self._in_background(partial(self._disk.remove_tree, path))
-
-    def _in_background(self, work: Callable[[], None]) -> None:
-        self._loop.run_in_executor(None, work).add_done_callback(self._finish_background)
-
-    def _finish_background(self, done: asyncio.Future[None]) -> None:
-        if done.cancelled():
-            return
-        try:
-            done.result()
-        except StorageError as error:
-            self.take_offline(error)
 
 
 def _recovery_points(home: _Home) -> dict[TopicPartition, int]:

@@ -18,6 +18,7 @@ CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
 DELETED_DIRECTORY: Final = "-delete"
+STRAY_DIRECTORY: Final = "-stray"
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 METADATA_FILE: Final = "partition.metadata"
 
@@ -55,6 +56,16 @@ def partition_of(name: str) -> TopicPartition | None:
 
 
 def deleted_directory(partition: TopicPartition, unique_hex: str) -> str:
-    """What a deleted partition's directory is called until it is gone; cut so that any file system takes it."""
-    rest = f"-{partition.partition}.{unique_hex}{DELETED_DIRECTORY}"
+    """What a deleted partition's directory is called until it is gone."""
+    return _renamed(partition, unique_hex, DELETED_DIRECTORY)
+
+
+def stray_directory(partition: TopicPartition, unique_hex: str) -> str:
+    """What the directory of a partition is called that the metadata does not know."""
+    return _renamed(partition, unique_hex, STRAY_DIRECTORY)
+
+
+def _renamed(partition: TopicPartition, unique_hex: str, suffix: str) -> str:
+    """Cut so that any file system takes it."""
+    rest = f"-{partition.partition}.{unique_hex}{suffix}"
     return partition.topic[: _NAME_BYTES_MAX - len(rest)] + rest

@@ -18,6 +18,7 @@ from bifrost.log.config import FlushPolicy
 from bifrost.log.log_directory import LogDirectory
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk, MemoryFile
+from bifrost.log.names import STRAY_DIRECTORY, partition_of
 from bifrost.replication.manager import ReplicaManager
 from bifrost.replication.partition import Partition
 from bifrost.settings import Settings
@@ -111,4 +112,9 @@ class Hosting:
 
     def folders(self, directory: str = "/data") -> list[str]:
         """Partitions that have a place on disk."""
-        return [name for name in self.disk.directories(directory) if "delete" not in name]
+        return [name for name in self.disk.directories(directory) if partition_of(name) is not None]
+
+    def strays(self, directory: str = "/data") -> list[str]:
+        """Partitions whose logs were set aside."""
+        names = self.disk.directories(directory)
+        return [name.rsplit(".", 1)[0] for name in names if name.endswith(STRAY_DIRECTORY)]

@@ -126,15 +126,30 @@ async def test_after_a_restart_everything_is_where_it_was_in_a_new_epoch() -> No
 
 
 @on_loop
-async def test_logs_of_topics_deleted_in_the_meantime_are_removed_at_start() -> None:
+async def test_logs_that_the_metadata_does_not_know_are_kept_out_of_the_way() -> None:
     first = await Hosting.start()
     first.create("kept", number=100)
-    first.create("gone", number=200)
+    first.create("lost", partitions=2, number=200)
     await first.stop()
     first.image.apply(TopicDeleted(topic_id(200)), first.image.offset + 1, Delta())
     hosting = await Hosting.start(first.disk, first.image)
     assert hosting.folders() == ["kept-0"]
-    assert refusal(hosting, "gone") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert hosting.strays() == ["lost-0", "lost-1"]
+    assert refusal(hosting, "lost") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await hosting.stop()
+    again = await Hosting.start(first.disk, first.image)
+    assert again.strays() == ["lost-0", "lost-1"], "nothing ever removes them"
+
+
+@on_loop
+async def test_logs_of_partitions_that_went_elsewhere_in_the_meantime_are_kept_too() -> None:
+    first = await Hosting.start()
+    first.create("orders")
+    await first.stop()
+    moved = PartitionChanged(topic_id(100), 0, leader=7, isr=(7,), replicas=(7,))
+    first.image.apply(moved, first.image.offset + 1, Delta())
+    hosting = await Hosting.start(first.disk, first.image)
+    assert (hosting.folders(), hosting.strays()) == ([], ["orders-0"])
 
 
 @on_loop
@@ -152,6 +167,19 @@ async def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_taken_for_the_n
         first.image.apply(record, offset, Delta())
     hosting = await Hosting.start(first.disk, first.image)
     assert write(hosting, "orders") == 0
+    assert hosting.strays() == ["orders-0"]
+
+
+@on_loop
+async def test_a_disk_that_fails_to_set_a_log_aside_takes_its_directory_offline_once() -> None:
+    first = await Hosting.start(directories=("/one", "/two"))
+    first.create("lost", partitions=4, number=200)
+    await first.stop()
+    first.image.apply(TopicDeleted(topic_id(200)), first.image.offset + 1, Delta())
+    first.disk.fails = lambda path: StorageError(path, "input/output error") if path == "/one/lost-0" else None
+    hosting = await Hosting.start(first.disk, first.image, directories=("/one", "/two"))
+    assert hosting.offline == ["/one"]
+    assert (hosting.folders("/one"), hosting.strays("/two")) == (["lost-0", "lost-2"], ["lost-1", "lost-3"])
 
 
 @on_loop

@@ -169,6 +169,24 @@ async def test_a_partition_in_two_directories_is_an_error() -> None:
         await loaded(disk, ("/one", "/two"))
 
 
+@pytest.mark.parametrize("of_the_topic", ["/one", "/two"])
+async def test_of_two_directories_of_a_partition_the_one_of_another_topic_is_stray(of_the_topic: str) -> None:
+    """So it looks after a deletion whose rename was lost, when the topic was made again elsewhere."""
+    disk = MemoryDisk()
+    for path in ("/one", "/two"):
+        logs = await loaded(disk, (path,))
+        logs.create(A0, UUID(int=1 if path == of_the_topic else 9), LogConfig())
+        await logs.close()
+    logs = await loaded(disk, ("/one", "/two"), topic_id_for=lambda _: UUID(int=1))
+    log = logs.get(A0)
+    assert log is not None
+    assert log.directory == f"{of_the_topic}/a-0"
+    names = {path: disk.directories(path) for path in ("/one", "/two")}
+    assert names.pop(of_the_topic) == ["a-0"]
+    ((stray,),) = names.values()
+    assert stray.endswith("-stray")
+
+
 async def test_names_never_lead_out() -> None:
     logs = await loaded(MemoryDisk())
     with pytest.raises(AssertionError):
@@ -216,6 +234,38 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_start() -> None:
     logs = await loaded(disk)
     assert logs.partitions == []
     await wait_until_gone(disk, "-delete")
+
+
+async def test_a_log_that_is_set_aside_keeps_its_files_and_its_name_is_free(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    logs = await loaded(disk, file_delete_delay_ms=0)
+    create(logs, A0)
+    log = logs.get(A0)
+    assert log is not None
+    append(log, b"a")
+    logs.set_aside(A0, "unknown to the metadata")
+    assert "reason='unknown to the metadata'" in caplog.text
+    create(logs, A0)
+    assert found(logs, A0) == []
+    await logs.close()
+    caplog.clear()
+    logs = await loaded(disk)
+    (kept, stray) = disk.directories("/data")
+    assert (kept, logs.partitions) == ("a-0", [A0])
+    assert f"directory=/data count=1 first={stray}" in caplog.text
+    await logs.close()
+    disk.remove_tree("/data/a-0")
+    disk.rename(f"/data/{stray}", "/data/a-0")
+    assert found(await loaded(disk), A0) == [b"a"], "an operator can take it back"
+
+
+async def test_a_log_in_a_failed_directory_can_be_neither_deleted_nor_set_aside() -> None:
+    logs = await loaded(MemoryDisk())
+    create(logs, A0)
+    logs.take_offline(StorageError("/data/a-0", "input/output error"))
+    for attempt in (lambda: logs.delete(A0), lambda: logs.set_aside(A0, "")):
+        with pytest.raises(StorageError, match="offline"):
+            attempt()
 
 
 async def test_other_things_in_a_log_directory_are_left_alone() -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from bifrost.log.names import deleted_directory, offset_of, partition_directory, partition_of, segment_path
+from bifrost.log.names import (
+    deleted_directory,
+    offset_of,
+    partition_directory,
+    partition_of,
+    segment_path,
+    stray_directory,
+)
 from bifrost.types import TopicPartition
 
 
@@ -27,7 +36,8 @@ def test_partition_directories_round_trip(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["orders", "orders-x", "orders-00", "..-0", ".-1", "a b-0", "orders-0.1f-delete", ".lock"]
+    "name",
+    ["orders", "orders-x", "orders-00", "..-0", ".-1", "a b-0", "orders-0.1f-delete", "orders-0.1f-stray", ".lock"],
 )
 def test_other_names_are_no_partitions(name: str) -> None:
     assert partition_of(name) is None
@@ -39,7 +49,12 @@ def test_a_topic_never_leaves_its_directory(topic: str) -> None:
         partition_directory(TopicPartition(topic, 0))
 
 
-def test_a_deleted_partition_gets_a_name_that_fits() -> None:
+@pytest.mark.parametrize(("rename", "suffix"), [(deleted_directory, "-delete"), (stray_directory, "-stray")])
+def test_a_partition_that_leaves_gets_a_name_that_fits(
+    rename: Callable[[TopicPartition, str], str], suffix: str
+) -> None:
     unique = "0" * 32
-    assert deleted_directory(TopicPartition("orders", 3), unique) == f"orders-3.{unique}-delete"
-    assert len(deleted_directory(TopicPartition("t" * 249, 7), unique)) == 255
+    assert rename(TopicPartition("orders", 3), unique) == f"orders-3.{unique}{suffix}"
+    longest = rename(TopicPartition("t" * 249, 7), unique)
+    assert len(longest) == 255
+    assert longest.endswith(suffix)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from posixpath import normpath
 from typing import Any
 
 from bifrost.settings.keys import Key, Kind, Update, Value
@@ -292,13 +293,13 @@ class Settings:
     # fmt: on
     @property
     def log_directories(self) -> tuple[str, ...]:
-        """Where data lives: log.dirs, else log.dir."""
-        return self.log_dirs or self.log_dir
+        """Where data lives: log.dirs, else log.dir. One spelling each: paths of files must lead back to them."""
+        return tuple(map(normpath, self.log_dirs or self.log_dir))
 
     @property
     def metadata_directory(self) -> str:
         """The directory that holds the metadata log's own folder."""
-        return self.metadata_log_dir or self.log_directories[0]
+        return normpath(self.metadata_log_dir or self.log_directories[0])
 
     @property
     def broker_listeners(self) -> tuple[Listener, ...]:

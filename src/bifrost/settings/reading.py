@@ -102,7 +102,7 @@ def _problems_together(settings: Settings) -> list[str]:
     problems = []
     if not settings.process_roles:
         problems.append("process.roles: expected broker, controller or both")
-    if not all(settings.log_directories):
+    if not all(settings.log_dirs or settings.log_dir):
         problems.append("log.dirs: expected at least one directory and none without a name")
     if settings.log_cleaner_min_compaction_lag_ms > settings.log_cleaner_max_compaction_lag_ms:
         problems.append("log.cleaner.min.compaction.lag.ms is above log.cleaner.max.compaction.lag.ms; lower it")

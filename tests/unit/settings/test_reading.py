@@ -126,6 +126,12 @@ def test_log_dirs_win_over_log_dir_and_hold_the_metadata() -> None:
     assert parse_settings({"metadata.log.dir": "m"})[0].metadata_directory == "m"
 
 
+def test_a_directory_has_one_spelling() -> None:
+    settings, _ = parse_settings({"log.dirs": "/data/,/more//./data", "metadata.log.dir": "/data/"})
+    assert settings.log_directories == ("/data", "/more/data")
+    assert settings.metadata_directory == "/data"
+
+
 def test_the_file_that_ships_with_kafka_is_accepted() -> None:
     settings, _ = parse_settings(
         {

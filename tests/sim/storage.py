@@ -116,7 +116,9 @@ class SimDisk(FaultyDisk):
         super().makedirs(path)
 
     def remove_tree(self, path: str) -> None:
-        directory = self.directory(path)
+        directory = self.find(path)
+        if not isinstance(directory, MemoryDirectory):
+            return
         for name, node in sorted(directory.entries.items()):
             if isinstance(node, MemoryDirectory):
                 self.remove_tree(f"{path}/{name}")

@@ -90,7 +90,8 @@ class Disk(Protocol):
 
     def remove(self, path: str) -> None: ...
 
-    def remove_tree(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None:
+        """The directory and everything in it. Somebody else may have been faster: that is no failure."""
 
     def sync_directory(self, path: str) -> None:
         """Names that were added to, removed from or changed in the directory stay so after a loss of power."""
@@ -260,6 +261,8 @@ class RealDisk:
     def remove_tree(self, path: str) -> None:
         try:
             shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
         except OSError as error:
             raise _storage_error(path, error) from error
 

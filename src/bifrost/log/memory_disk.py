@@ -161,8 +161,8 @@ class MemoryDisk:
         self._unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        self.directory(path)
-        self._unlink(path)
+        if self.find(path) is not None:
+            self._unlink(path)
 
     def sync_directory(self, path: str) -> None:
         self.directory(path)

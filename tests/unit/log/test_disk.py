@@ -78,6 +78,7 @@ def test_directories_are_listed_apart_from_files(place: Place) -> None:
     assert place.disk.exists(f"{place.path}/t-0/deep")
     place.disk.remove_tree(f"{place.path}/t-0")
     assert not place.disk.exists(f"{place.path}/t-0")
+    place.disk.remove_tree(f"{place.path}/t-0")
 
 
 def test_a_renamed_directory_takes_its_files_along_and_open_ones_stay_readable(place: Place) -> None:

@@ -236,6 +236,21 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_start() -> None:
     await wait_until_gone(disk, "-delete")
 
 
+async def test_files_of_a_deleted_partition_may_be_removed_by_hand() -> None:
+    disk = MemoryDisk()
+    lost: list[str] = []
+    logs = await loaded(disk, file_delete_delay_ms=0, on_offline=lambda path, _: lost.append(path))
+    create(logs, A0)
+    logs.delete(A0)
+    disk.remove_tree(f"/data/{disk.directories('/data')[0]}")
+    create(logs, A1)
+    log = logs.get(A1)
+    assert log is not None
+    append(log, b"a")
+    await wait_until(lambda: log.durable_offset == 1)
+    assert lost == []
+
+
 async def test_a_log_that_is_set_aside_keeps_its_files_and_its_name_is_free(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     logs = await loaded(disk, file_delete_delay_ms=0)

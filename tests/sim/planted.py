@@ -21,7 +21,7 @@ from bifrost.log.producers import ProducerStates
 from bifrost.log.scan import scan_batches
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import Partition
-from tests.sim.disk import FaultyDisk
+from tests.sim.storage import SimDisk
 
 
 def _without(owner: type, name: str, statement: str) -> AbstractContextManager[Any]:
@@ -41,7 +41,7 @@ def no_data_sync() -> AbstractContextManager[Any]:
 
 def no_directory_sync() -> AbstractContextManager[Any]:
     """Directories are not synced: names of new files may be lost, and the files with them."""
-    return patch.object(FaultyDisk, "sync_directory", lambda self, path: None)
+    return patch.object(SimDisk, "sync_directory", lambda self, path: None)
 
 
 def acknowledge_before_sync() -> AbstractContextManager[Any]:

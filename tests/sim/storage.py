@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from bifrost.log.disk import Buffer
 from bifrost.log.memory_disk import MemoryDirectory, MemoryFile
-from tests.sim.disk import FaultyDisk, FaultyFile
+from tests.sim.disk import FaultyDirectory, FaultyDisk, FaultyFile
 from tests.sim.hands import Hands
 from tests.sim.process import CURRENT, PowerLost
 from tests.sim.trace import Trace, brief
@@ -24,17 +25,44 @@ class StoppedHere(PowerLost):
     """It was this very call in which the process died."""
 
 
-class SimFile(FaultyFile):
-    """A file whose syncs take time."""
+class _Slow:
+    """Something whose syncs take time: one covers what was there when it began; the rest may wait for the next."""
 
-    __slots__ = ("_forgotten", "_synced")
+    durable: Any
+    unsynced: list[Any]
+    _forgotten: int
+    _synced: int
+
+    def _now(self) -> Any:
+        raise NotImplementedError
+
+    def begin_sync(self) -> tuple[Any, int]:
+        return self._now(), self._forgotten + len(self.unsynced)
+
+    def end_sync(self, begun: tuple[Any, int]) -> None:
+        state, changes = begun
+        if changes > self._synced:  # else one that began later was faster
+            self._synced = changes
+            self.durable = state
+            del self.unsynced[: changes - self._forgotten]
+            self._forgotten = changes
+
+    def _start_counting(self) -> None:
+        self._forgotten = 0  # changes that are no longer in `unsynced`, so that changes can be counted from the start
+        self._synced = 0
+
+
+class SimFile(_Slow, FaultyFile):
+    """A file that can be written to while it is synced."""
 
     disk: SimDisk
 
     def __init__(self, path: str, disk: SimDisk) -> None:
         super().__init__(path, disk)
-        self._forgotten = 0  # changes that are no longer in `unsynced`, so that changes can be counted from the start
-        self._synced = 0
+        self._start_counting()
+
+    def _now(self) -> bytes:
+        return bytes(self.content)
 
     def write_at(self, data: Buffer, position: int) -> None:
         self.disk.trace.note("disk", "data", position, brief(data))
@@ -53,19 +81,29 @@ class SimFile(FaultyFile):
         return super().read_cached(size, position)
 
     def sync(self) -> None:
-        """Covers what was written when it began; what came meanwhile may wait for the next one."""
-        content, changes = bytes(self.content), self._forgotten + len(self.unsynced)
+        begun = self.begin_sync()
         self.disk.touch("sync", self.path)
-        if changes > self._synced:
-            self._synced = changes
-            self.durable = content
-            del self.unsynced[: changes - self._forgotten]
-            self._forgotten = changes
+        self.end_sync(begun)
 
     def crash(self, rng: random.Random, *, forget: bool, tear: bool, reorder: bool) -> None:
         self.unsynced = [sector for change in self.unsynced for sector in _sectors(*change)]
         super().crash(rng, forget=forget, tear=tear, reorder=reorder)
-        self._forgotten = self._synced = 0
+        self._start_counting()
+
+
+class SimDirectory(_Slow, FaultyDirectory):
+    """A directory whose names can change while it is synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start_counting()
+
+    def _now(self) -> dict[str, MemoryFile | MemoryDirectory]:
+        return dict(self.entries)
+
+    def crash(self, rng: random.Random, *, forget: bool) -> None:
+        super().crash(rng, forget=forget)
+        self._start_counting()
 
 
 def _sectors(at: int, data: bytes | None) -> Iterator[tuple[int, bytes | None]]:
@@ -92,10 +130,14 @@ class SimDisk(FaultyDisk):
         """So many operations from now the process that then uses the disk dies."""
         self.stop_at: str | None = None
         """Only this kind of operation counts."""
+        self.has_syncfs = True
         self._hands = hands
 
     def new_file(self, path: str) -> MemoryFile:
         return SimFile(path, self)
+
+    def new_directory(self) -> MemoryDirectory:
+        return SimDirectory()
 
     def touch(self, operation: str, path: str) -> None:
         process = CURRENT.get()
@@ -114,6 +156,22 @@ class SimDisk(FaultyDisk):
     def makedirs(self, path: str) -> None:
         self.touch("makedirs", path)
         super().makedirs(path)
+
+    def sync_directory(self, path: str) -> None:
+        directory = self.directory(path)
+        assert isinstance(directory, SimDirectory)
+        begun = directory.begin_sync()
+        self.touch("sync_directory", path)
+        directory.end_sync(begun)
+
+    def sync_filesystem(self, path: str) -> bool:
+        if not self.has_syncfs:
+            return False
+        begun = [(node, node.begin_sync()) for node in self._inodes(self.root) if isinstance(node, _Slow)]
+        self.touch("sync_filesystem", path)
+        for node, state in begun:
+            node.end_sync(state)
+        return True
 
     def remove_tree(self, path: str) -> None:
         directory = self.find(path)

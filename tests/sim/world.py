@@ -55,6 +55,7 @@ class World:
         self.directories = ["/a"] if self.rng.random() < 0.6 else ["/a", "/b"]
         self.settings = self._settings(policy)
         self._disk_delay_s = self.loop.disk_delay_s = self.rng.choice(_DISK_DELAYS_S)
+        self.disk.has_syncfs = self.rng.random() < 0.5
         self.life: Life | None = None
         self.disk_is_sound = True
         """False while the nemesis has its hands on the disk: then the node may fail because of it."""

@@ -46,8 +46,8 @@ class Consumer(Client):
         self._topics = {topic.topic_id if self.version >= TOPIC_IDS_SINCE else topic.name: topic for topic in topics}
         self._max_wait_ms = 100 if calm else rng.choice((0, 100, 500, 2000))
         self._min_bytes = 1 if calm else rng.choice((1, 1, 1, 5_000))
-        self._max_bytes = rng.choice((1, 500, 10_000, 1 << 20))
-        self._partition_max_bytes = rng.choice((200, 2_000, 1 << 20))
+        self._max_bytes = 1 << 20 if calm else rng.choice((1, 500, 10_000, 1 << 20))
+        self._partition_max_bytes = 1 << 20 if calm else rng.choice((200, 2_000, 1 << 20))
         self._rewind_share = 0.0 if calm else rng.choice((0.0, 0.01))
         self._work_s = rng.choice((0.005, 0.05, 0.2))
         self._session_id = 0

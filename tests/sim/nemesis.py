@@ -1,54 +1,64 @@
 """Draws faults from the seed and lets them happen to a world, one after the other.
 
 Each run uses only some kinds of fault (swarm testing): runs that have few of them in great numbers find what runs that
-have a little of everything never reach.
+have a little of everything never reach. A run that is to show something asks for certain kinds, and gets
+many of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from random import Random
 
 from tests.sim.world import World
 
-Fault = Callable[[], Awaitable[None]]
+LONGEST_S = 20.0
+"""After so long it has done enough harm."""
+
+KINDS = (
+    "kill",
+    "lose_power",
+    "lose_power",
+    "end_inside_disk_call",
+    "end_inside_rare_disk_call",
+    "end_while_starting",
+    "restart",
+    "cut_links",
+    "stall_links",
+    "slow_links",
+    "shut_network",
+    "fill_disk",
+    "slow_disk",
+    "fail_disk",
+)
 
 
 class Nemesis:
     """Does harm, then makes it good again."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, kinds: Sequence[str] | None = None) -> None:
         self._world = world
         self._rng = rng = Random(f"{world.seed} nemesis")
         self._pause_s = rng.choice((0.1, 0.5, 1.5))
         self._faults: int = rng.randint(4, 12)
-        kinds: list[Fault] = [
-            self._kill,
-            self._lose_power,
-            self._lose_power,
-            self._end_inside_disk_call,
-            self._end_inside_rare_disk_call,
-            self._end_while_starting,
-            self._restart,
-            self._cut_links,
-            self._stall_links,
-            self._slow_links,
-            self._shut_network,
-            self._fill_disk,
-            self._slow_disk,
-            self._fail_disk,
-        ]
-        self._kinds = rng.sample(kinds, rng.randint(2, len(kinds)))
+        self.is_done = False
+        self._kinds = rng.sample(KINDS, rng.randint(2, len(KINDS)))
+        if kinds is not None:
+            self._pause_s, self._faults, self._kinds = 0.3, 15, list(kinds)
 
     async def run(self) -> None:
         """All faults of this run; the world is sound again when it returns."""
+        until = self._world.loop.time() + LONGEST_S
         for _ in range(self._faults):
+            if self._world.loop.time() > until:
+                break
             await asyncio.sleep(self._rng.expovariate(1 / self._pause_s))
-            fault = self._rng.choice(self._kinds)
-            self._world.trace.note("fault", fault.__name__)
-            await fault()
+            kind = self._rng.choice(self._kinds)
+            self._world.trace.note("fault", kind)
+            await getattr(self, f"_{kind}")()
         self._world.heal()
+        self.is_done = True
 
     # Ends of the node.
 

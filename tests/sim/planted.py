@@ -11,14 +11,13 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bifrost.errors import StorageError
 from bifrost.log import loading, recovery
 from bifrost.log.flush_job import FlushJob
 from bifrost.log.producers import ProducerStates
-from bifrost.log.scan import scan_batches
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import Partition
 from tests.sim.storage import SimDisk
@@ -81,24 +80,30 @@ def forget_producers() -> Iterator[None]:
         yield
 
 
-def trust_torn_batches() -> AbstractContextManager[Any]:
-    """Recovery does not check batches against their CRC."""
-
-    def scan(*args: Any, **options: Any) -> Any:
-        return scan_batches(*args, **(options | {"crc": False}))
-
-    return patch.object(recovery, "scan_batches", scan)
+def keep_torn_tails() -> AbstractContextManager[Any]:
+    """Recovery does not cut off what a loss of power left of the last batches."""
+    return _without(recovery._Recovery, "_scan_segment", "file.truncate(good)")
 
 
-PLANTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    bug.__name__.replace("_", "-"): bug
-    for bug in (
-        no_data_sync,
-        no_directory_sync,
-        acknowledge_before_sync,
-        show_before_sync,
-        ignore_failed_sync,
-        forget_producers,
-        trust_torn_batches,
-    )
+class Bug(NamedTuple):
+    """How to plant it, and the kind of run that shows it."""
+
+    plant: Callable[[], AbstractContextManager[Any]]
+    policy: str
+    faults: tuple[str, ...]
+    shown_by: tuple[str, ...]
+    """Anomalies of which at least one is seen."""
+
+
+_POWER = ("lose_power",)
+_SLOW = ("lose_power", "slow_disk")
+
+PLANTED = {
+    "no-data-sync": Bug(no_data_sync, "ack", _POWER, ("lost write", "lost metadata", "node failed")),
+    "no-directory-sync": Bug(no_directory_sync, "ack", _POWER, ("lost write", "lost metadata", "node failed")),
+    "acknowledge-before-sync": Bug(acknowledge_before_sync, "ack", _SLOW, ("lost write", "watermark went back")),
+    "show-before-sync": Bug(show_before_sync, "ack", _SLOW, ("lost write", "vanished read")),
+    "ignore-failed-sync": Bug(ignore_failed_sync, "ack", ("fail_disk",), ("lost write",)),
+    "forget-producers": Bug(forget_producers, "ack", ("kill", "slow_disk"), ("duplicate",)),
+    "keep-torn-tails": Bug(keep_torn_tails, "os", _POWER, ("node failed", "not served", "corrupt batch")),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bifrost.errors import ErrorCode
 from bifrost.protocol.compression import Codec
@@ -45,7 +45,7 @@ class Batch:
 
 
 class Producer(Client):
-    """What all producers share: making batches and requests out of thin air."""
+    """What all producers share: making batches and requests out of thin air, at least as many as they are told."""
 
     def __init__(
         self, name: str, network: SimNetwork, history: History, seed: str, topics: Sequence[Topic], batches: int
@@ -53,7 +53,10 @@ class Producer(Client):
         super().__init__(name, network, history, seed)
         self.version = self.rng.randint(3, 13)
         self.batches_left = batches
-        self._pause_s = self.rng.choice((0.005, 0.03, 0.1))
+        self.goes_on: Callable[[], bool] = lambda: False
+        """Whether there is a reason to write more than that."""
+        self._pause_s = self.rng.choice((0.07, 0.2, 0.5))
+        self._ready_at = 0.0
         self._topics = topics
         self._number = 0
 
@@ -73,14 +76,24 @@ class Producer(Client):
                 wire.close()
             await self.rest()
 
+    def wants_more(self) -> bool:
+        return self.batches_left > 0 or self.goes_on()
+
     def is_finished(self) -> bool:
         raise NotImplementedError
 
     async def work(self, wire: Wire) -> None:
         raise NotImplementedError
 
+    def has_something(self) -> bool:
+        """Whether it has thought of something new to write; the next will take its time."""
+        if not self.wants_more() or self.loop.time() < self._ready_at:
+            return False
+        self._ready_at = self.loop.time() + self.rng.expovariate(1 / self._pause_s)
+        return True
+
     async def think(self) -> None:
-        await asyncio.sleep(self.rng.expovariate(1 / self._pause_s))
+        await asyncio.sleep(max(self._ready_at - self.loop.time(), 0.001))
 
     def make_batch(self, *, line: int, producer_id: int = -1, epoch: int = -1, sequences: dict[Place, int]) -> Batch:
         rng = self.rng
@@ -156,7 +169,7 @@ class IdempotentProducer(Producer):
         self._depth = self.rng.randint(1, IN_FLIGHT_MAX)
 
     def is_finished(self) -> bool:
-        return self.batches_left <= 0 and not self._unsettled
+        return not self.wants_more() and not self._unsettled
 
     async def work(self, wire: Wire) -> None:
         if self._identity is None:
@@ -197,8 +210,8 @@ class IdempotentProducer(Producer):
     def _next_group(self, waiting: list[Batch]) -> list[Batch]:
         """What goes into the next request: batches of different partitions, oldest first."""
         assert self._identity is not None
-        if not waiting and self.batches_left > 0 and (not self._unsettled or self.rng.random() < 0.7):
-            for _ in range(self.rng.choice((1, 1, 1, 3))):
+        if not waiting and self.has_something():
+            for _ in range(self.rng.choice((1, 1, 2, 6))):
                 producer_id, epoch = self._identity
                 batch = self.make_batch(line=0, producer_id=producer_id, epoch=epoch, sequences=self._sequences)
                 waiting.append(batch)
@@ -245,13 +258,13 @@ class PlainProducer(Producer):
         self._line = 0
 
     def is_finished(self) -> bool:
-        return self.batches_left <= 0
+        return not self.wants_more()
 
     async def work(self, wire: Wire) -> None:
         self._line += 1  # what an old connection left under way may overtake the new one
         while not self.is_finished() and wire.is_open:
             flying = []
-            for _ in range(self.rng.randint(1, 4)):
+            for _ in range(self.rng.randint(1, 4) if self.has_something() else 0):
                 batch = self.make_batch(line=self._line, sequences={})
                 request = self.request([batch], self._acks)
                 if self._acks == 0:

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import traceback
-from contextlib import ExitStack
+from contextlib import nullcontext
 from itertools import product
 from typing import NamedTuple
 
@@ -37,11 +37,9 @@ class Verdict(NamedTuple):
 def play(task: tuple[int, str, str | None]) -> Verdict:
     """One run, in a worker process."""
     seed, policy, bug = task
-    with ExitStack() as stack:
-        if bug is not None:
-            stack.enter_context(PLANTED[bug]())
+    with PLANTED[bug].plant() if bug is not None else nullcontext():
         try:
-            outcome = simulate(seed, policy)
+            outcome = simulate(seed, policy, faults=PLANTED[bug].faults if bug is not None else None)
         except Exception:  # noqa: BLE001  # the simulator itself failed: that is a result, too
             return Verdict(seed, policy, [traceback.format_exc()], 0.0, 0)
     return Verdict(seed, policy, list(map(str, outcome.anomalies)), outcome.virtual_s, outcome.acknowledged)
@@ -52,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.trace:
         return _trace(options.first, options.policy or POLICIES[0])
     policies = [options.policy] if options.policy else POLICIES
+    if options.planted:
+        policies = [PLANTED[options.planted].policy]
     seeds = range(options.first, options.first + options.seeds)
     tasks = [(seed, policy, options.planted) for seed, policy in product(seeds, policies)]
     started = time.monotonic()
@@ -124,7 +124,7 @@ def _trace(seed: int, policy: str) -> int:
         level=logging.DEBUG, stream=sys.stdout, format="         log %(levelname)s %(name)s %(message)s"
     )
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    outcome = simulate(seed, policy, sys.stdout.write)
+    outcome = simulate(seed, policy, tell=sys.stdout.write)
     print(f"seed {seed} {policy} digest {outcome.digest} after {outcome.virtual_s:.3f} virtual seconds")
     for problem in outcome.anomalies:
         print(problem)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
+from unittest.mock import patch
 
+from bifrost.log import flusher, startup
 from tests.sim.admins import Admin, Observer
 from tests.sim.anomaly import Anomaly
 from tests.sim.checkers import judge
@@ -16,11 +19,14 @@ from tests.sim.client import TROUBLE, Topic
 from tests.sim.consumers import Consumer, read_all
 from tests.sim.history import Acknowledged, History, Polled, ReadBack, Value
 from tests.sim.nemesis import Nemesis
-from tests.sim.producers import IdempotentProducer, PlainProducer
+from tests.sim.producers import IdempotentProducer, PlainProducer, Producer
 from tests.sim.world import World
 
 PEACE_S = 120.0
 """So long may clients take to finish once nothing disturbs them any more."""
+
+BATCHES = 10
+"""So many at least does each producer write; they go on for as long as they are disturbed."""
 
 
 class Outcome(NamedTuple):
@@ -35,7 +41,13 @@ class Outcome(NamedTuple):
     history: History
 
 
-def simulate(seed: int, policy: str = "ack", tell: Callable[[str], object] | None = None) -> Outcome:
+def simulate(
+    seed: int,
+    policy: str = "ack",
+    *,
+    faults: Sequence[str] | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> Outcome:
     """Play the seed and judge it. The same arguments give the same digest, in any process."""
     world = World(f"{seed} {policy}", policy, tell)
     logger = logging.getLogger("bifrost")
@@ -44,7 +56,8 @@ def simulate(seed: int, policy: str = "ack", tell: Callable[[str], object] | Non
     gc.disable()  # its moments depend on everything that this process did before
     try:
         asyncio.set_event_loop(world.loop)
-        world.loop.run_until_complete(_play(world))
+        with _low_limits(Random(f"{world.seed} limits")):
+            world.loop.run_until_complete(_play(world, faults))
         acknowledged = sum(len(event.values) for event in world.history.of(Acknowledged))
         virtual_s, digest = world.loop.time(), world.trace.digest
     finally:
@@ -55,23 +68,35 @@ def simulate(seed: int, policy: str = "ack", tell: Callable[[str], object] | Non
     return Outcome(seed, policy, judge(world.history), digest, virtual_s, acknowledged, world.history)
 
 
-async def _play(world: World) -> None:
+@contextmanager
+def _low_limits(rng: Random) -> Iterator[None]:
+    """In some runs a log is long, and a round crowded, when there is little in it."""
+    with (
+        patch.object(startup, "INLINE_BYTES_MAX", rng.choice((startup.INLINE_BYTES_MAX, 2_000))),
+        patch.object(flusher, "SYNCFS_FILES_MIN", rng.choice((flusher.SYNCFS_FILES_MIN, 3))),
+    ):
+        yield
+
+
+async def _play(world: World, faults: Sequence[str] | None) -> None:
     rng = Random(f"{world.seed} scenario")
     world.keep_up()
     await world.serving()
     admin = Admin("admin", *world.client_arguments())
     topics = [topic for name in ("orders", "trucks") if (topic := await _create(admin, name, rng))]
     args = (*world.client_arguments(), topics)
-    batches = rng.choice((20, 50, 80))
-    producers = [IdempotentProducer(f"idem{n}", *args, batches) for n in range(rng.randint(1, 3))]
-    plain = [PlainProducer(f"plain{n}", *args, batches) for n in range(rng.randint(0, 2))]
+    nemesis = Nemesis(world, faults)
+    producers: list[Producer] = [IdempotentProducer(f"idem{n}", *args, BATCHES) for n in range(rng.randint(1, 3))]
+    producers += [PlainProducer(f"plain{n}", *args, BATCHES) for n in range(rng.randint(0, 2))]
+    for producer in producers:
+        producer.goes_on = lambda: not nemesis.is_done
     consumers = [Consumer(f"reader{n}", *args) for n in range(rng.randint(1, 2))]
     observer = Observer("observer", *world.client_arguments())
-    writing = [asyncio.create_task(producer.run()) for producer in (*producers, *plain)]
+    writing = [asyncio.create_task(producer.run()) for producer in producers]
     reading = [asyncio.create_task(consumer.run()) for consumer in consumers]
     watching = asyncio.create_task(observer.run(topics))
     churning = asyncio.create_task(_churn(world, admin, rng))
-    await Nemesis(world).run()
+    await nemesis.run()
     if not await _in_peace(world, "nobody serves", world.serving()):
         return
     await _in_peace(world, "a producer does not finish", asyncio.gather(*writing))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.sim.run import POLICIES, Verdict, play, report
 
-SEEDS = 28
-SEEDS_PER_TEST = 4
+SEEDS = 16
+SEEDS_PER_TEST = 2
 KEPT = Path(__file__).with_name("seeds.txt")
 
 

@@ -7,24 +7,26 @@ import pytest
 from tests.sim.planted import PLANTED
 from tests.sim.scenario import simulate
 
-FOUND_BY = [
-    ("no-data-sync", "ack", 26, "lost write"),
-    ("no-directory-sync", "ack", 26, "lost write"),
-    ("acknowledge-before-sync", "ack", 24, "lost write"),
-    ("show-before-sync", "ack", 24, "vanished read"),
-    ("ignore-failed-sync", "ack", 3, "lost write"),
-    ("forget-producers", "ack", 26, "duplicate"),
-    ("trust-torn-batches", "os", 6, "corrupt batch"),
-]
+FOUND_BY = {
+    "no-data-sync": (2, 4),
+    "no-directory-sync": (0, 5),
+    "acknowledge-before-sync": (0, 2),
+    "show-before-sync": (6, 7),
+    "ignore-failed-sync": (3, 6),
+    "forget-producers": (3, 6),
+    "keep-torn-tails": (0, 1),
+}
+"""The first is the one that finds it. A change of the code may move what seeds do: the others are to spare."""
 
 
-@pytest.mark.parametrize(("bug", "policy", "seed", "expected"), FOUND_BY, ids=[bug for bug, *_ in FOUND_BY])
-def test_a_planted_bug_makes_its_seed_fail(bug: str, policy: str, seed: int, expected: str) -> None:
-    assert simulate(seed, policy).anomalies == []
-    with PLANTED[bug]():
-        kinds = {anomaly.kind for anomaly in simulate(seed, policy).anomalies}
-    assert expected in kinds, f'make sim SEEDS=50 ARGS="--planted {bug}" tells which seeds find it now'
-
-
-def test_every_planted_bug_has_a_seed() -> None:
-    assert {bug for bug, *_ in FOUND_BY} == set(PLANTED)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_makes_its_seed_fail(name: str) -> None:
+    bug = PLANTED[name]
+    kinds: set[str] = set()
+    for seed in FOUND_BY[name]:
+        assert simulate(seed, bug.policy, faults=bug.faults).anomalies == []
+        with bug.plant():
+            kinds = {anomaly.kind for anomaly in simulate(seed, bug.policy, faults=bug.faults).anomalies}
+        if kinds & set(bug.shown_by):
+            return
+    pytest.fail(f'{kinds or "nothing"} found; make sim SEEDS=20 ARGS="--planted {name}" tells which seeds find it now')

@@ -63,6 +63,7 @@ class World:
         """Whether a node that ends because of its disk is followed by a restart of the machine."""
         self._lives: list[Life] = []
         self._down_s = 0.0
+        self._failures = 0
         self._keeper: asyncio.Task[None] | None = None
         self.loop.set_exception_handler(self._on_unhandled)
 
@@ -156,7 +157,7 @@ class World:
             life = self._start()
             await life.ended
             await asyncio.sleep(self._down_s)
-            self._down_s = 0.2
+            self._down_s = min(0.2 * 2**self._failures, 20.0)  # one that cannot start is tried less and less
 
     def _start(self) -> Life:
         life = self.life = Life(len(self._lives) + 1, self.loop)
@@ -187,6 +188,7 @@ class World:
             of_the_disk = isinstance(error, StorageError | StartError)
             if self.disk_is_sound or not of_the_disk:
                 self.complain("node failed", repr(error))
+                self._failures += 1
             life.power_lost = self.loses_power_on_failure
         life.process.kill()
 

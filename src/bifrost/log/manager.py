@@ -52,12 +52,14 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 class _Home:
     """A log directory in use."""
 
-    __slots__ = ("directory", "flusher", "logs")
+    __slots__ = ("directory", "flusher", "logs", "stored_points")
 
     def __init__(self, directory: LogDirectory, flusher: Flusher) -> None:
         self.directory = directory
         self.flusher = flusher
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.stored_points: dict[TopicPartition, int] = {}
+        """The highest recovery points that the checkpoint may hold, those of deleted logs among them."""
 
 
 class LogManager:
@@ -167,6 +169,7 @@ class LogManager:
                 pool=self._recovery_pool,
             )
             directory.write_offsets(RECOVERY_POINTS_FILE, recovery_points)  # logs may end before the old ones
+        home.stored_points = recovery_points
         for number, partition in enumerate(found):
             if partition not in self._logs or self._settle_twins(home, partition):
                 self._open(
@@ -220,6 +223,7 @@ class LogManager:
         *,
         recovery_point: int,
         log_start_offset: int,
+        stale_point: int = 0,
     ) -> PartitionLog:
         log = PartitionLog.open(
             self._disk,
@@ -230,6 +234,7 @@ class LogManager:
             recovery_point=recovery_point,
             now_ms=self._clock.now_ms(),
             log_start_offset=log_start_offset,
+            stale_point=stale_point,
             policy=self._policy,
             files=self._files,
         )
@@ -249,7 +254,8 @@ class LogManager:
         self._disk.makedirs(path)
         metadata = self._disk.open(f"{path}/{METADATA_FILE}", create=True)
         metadata.write_at(encode_topic_id(topic_id), 0)
-        log = self._open(home, partition, config, recovery_point=0, log_start_offset=0)
+        stale_point = home.stored_points.get(partition, 0)  # of a deleted partition of the same name
+        log = self._open(home, partition, config, recovery_point=0, log_start_offset=0, stale_point=stale_point)
         log.owed.owe([metadata], path, home.directory.path)
         home.flusher.mark_dirty(log)
         return log
@@ -299,7 +305,9 @@ class LogManager:
         """Stores how far logs are synced and where they start, so that a start after a crash has less to read."""
         for home in list(self._homes.values()):
             points, starts = _recovery_points(home), _start_offsets(home)
-            await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points))
+            home.stored_points = _highest(home.stored_points, points)
+            if await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points)):
+                home.stored_points = points
             await self._write(home, partial(home.directory.write_offsets, LOG_START_OFFSETS_FILE, starts))
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -337,15 +345,22 @@ class LogManager:
         self._logs.clear()
         self._homes.clear()
 
-    async def _write(self, home: _Home, write: Callable[[], None]) -> None:
+    async def _write(self, home: _Home, write: Callable[[], None]) -> bool:
+        """Whether it was written."""
         try:
             await self._loop.run_in_executor(None, write)
+            return True
         except DiskFullError as error:
             # The checkpoint stays as it was: a start after a crash has a little more to read, and nothing is lost.
             _log.warning("checkpoint not written, disk full path=%s", error.path)
         except StorageError as error:
             if self._homes.get(home.directory.path) is home:
                 self.take_offline(error)
+        return False
+
+
+def _highest(some: Mapping[TopicPartition, int], others: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {each: max(some.get(each, 0), others.get(each, 0)) for each in {**some, **others}}
 
 
 def _recovery_points(home: _Home) -> dict[TopicPartition, int]:

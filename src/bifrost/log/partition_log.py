@@ -124,6 +124,7 @@ class PartitionLog:
         recovery_point: int,
         now_ms: int,
         log_start_offset: int = 0,
+        stale_point: int = 0,
         policy: FlushPolicy = FlushPolicy.ACK,
         files: OpenFiles | None = None,
     ) -> PartitionLog:
@@ -142,7 +143,7 @@ class PartitionLog:
             now_ms=now_ms,
         )
         log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
-        log._highest_point = max(recovery_point, loaded.log_end_offset)
+        log._highest_point = max(recovery_point, stale_point, loaded.log_end_offset)
         if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
             log.owed.owe([], directory, *([directory.rpartition("/")[0]] if new else []))
         return log
@@ -248,8 +249,8 @@ class PartitionLog:
         written = self._segments.roll(base_offset, self.config, now_ms)
         self.owed.owe([*written, snapshot], self.directory)
         if self.recovery_point < self._highest_point and base_offset <= self._highest_point:
-            # The log was cut since the recovery point stood so high, and what is stored of the point may still say so:
-            # then recovery would not look at the segment that was just closed, so it has to be sound already.
+            # The log was cut since the recovery point stood so high, or it is a deleted log's of the same name, and the
+            # checkpoint may still hold it: recovery would not look at the segment just closed. It must be sound now.
             self.begin_flush().run()
         self._mark_dirty()
         _log.info("log rolled partition=%s base_offset=%d", self.partition, base_offset)

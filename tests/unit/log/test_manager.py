@@ -251,6 +251,30 @@ async def test_files_of_a_deleted_partition_may_be_removed_by_hand() -> None:
     assert lost == []
 
 
+@pytest.mark.parametrize("seed", range(30))
+async def test_what_is_stored_of_a_deleted_partition_is_not_believed_of_a_new_one(seed: int) -> None:
+    """Its recovery point would spare the new log's first segments a look after a crash."""
+    disk = FaultyDisk(Random(seed), forget_names=False)
+    logs = await loaded(disk, policy=FlushPolicy.OS)
+    log = logs.create(A0, UUID(int=1), LogConfig(segment_bytes=400))
+    for number in range(20):
+        append(log, b"%d" % number * 60)
+    await wait_until(lambda: log.recovery_point == 20)
+    await logs.checkpoint()
+    logs.delete(A0)
+    log = logs.create(A0, UUID(int=2), LogConfig(segment_bytes=400))
+    written = [b"%d" % number * 50 for number in range(100, 110)]
+    for value in written:
+        append(log, value)
+    disk.crash()
+    disk.fail_on = lambda *_: True  # for whatever the dead node still tries
+    await wait_until(lambda: bool(logs.offline))
+    disk.fail_on = None
+    disk.crash()
+    kept = found(await loaded(disk), A0)
+    assert kept == written[: len(kept)]
+
+
 async def test_a_log_that_is_set_aside_keeps_its_files_and_its_name_is_free(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     logs = await loaded(disk, file_delete_delay_ms=0)

@@ -113,8 +113,33 @@ class Hands:
             while not job.is_done:
                 self.advance(job)
 
+    def lock(self) -> LeashedLock:
+        return LeashedLock(self)
+
     def close(self) -> None:
         self.reap()
         assert not self._jobs, "a thread still works"
         for hand in self._idle:
             hand.dismiss()
+
+
+class LeashedLock:
+    """Takes the place of a lock that the loop and threads share: whoever waits for it lets the one who has it go on."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._is_held = False
+        self._owner: Job | None = None
+
+    def __enter__(self) -> None:
+        while self._is_held:
+            if self._hands.busy is not None:
+                self._hands.before_disk()
+            else:
+                assert self._owner is not None, "the loop waits for itself"
+                self._hands.advance(self._owner)
+        self._is_held = True
+        self._owner = None if self._hands.busy is None else self._hands.busy.job
+
+    def __exit__(self, *_: object) -> None:
+        self._is_held = False

@@ -96,7 +96,8 @@ class SimLoop(asyncio.SelectorEventLoop):
     def _advance(self, job: Job, done: asyncio.Future[Any]) -> None:
         if done.cancelled() and job.hand is None:
             return  # as with a real executor, what has not begun can still be called off
-        self.hands.advance(job)
+        if not job.is_done:  # else somebody who waited for it has brought it to its end
+            self.hands.advance(job)
         self.call_later(self._delay(), _deliver if job.is_done else self._advance, job, done)
 
     def _delay(self) -> float:

@@ -103,7 +103,7 @@ PLANTED = {
     "no-directory-sync": Bug(no_directory_sync, "ack", _POWER, ("lost write", "lost metadata", "node failed")),
     "acknowledge-before-sync": Bug(acknowledge_before_sync, "ack", _SLOW, ("lost write", "watermark went back")),
     "show-before-sync": Bug(show_before_sync, "ack", _SLOW, ("lost write", "vanished read")),
-    "ignore-failed-sync": Bug(ignore_failed_sync, "ack", ("fail_disk",), ("lost write",)),
+    "ignore-failed-sync": Bug(ignore_failed_sync, "ack", ("fail_disk",), ("lost write", "watermark went back")),
     "forget-producers": Bug(forget_producers, "ack", ("kill", "slow_disk"), ("duplicate",)),
     "keep-torn-tails": Bug(keep_torn_tails, "os", _POWER, ("node failed", "not served", "corrupt batch")),
 }

@@ -55,7 +55,7 @@ class Producer(Client):
         self.batches_left = batches
         self.goes_on: Callable[[], bool] = lambda: False
         """Whether there is a reason to write more than that."""
-        self._pause_s = self.rng.choice((0.07, 0.2, 0.5))
+        self._pause_s = self.rng.choice((0.02, 0.1, 0.1, 0.2, 0.2, 0.5, 0.5))
         self._ready_at = 0.0
         self._topics = topics
         self._number = 0

@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple
 from unittest.mock import patch
 
-from bifrost.log import flusher, startup
+from bifrost.log import flush_job, flusher, startup
 from tests.sim.admins import Admin, Observer
 from tests.sim.anomaly import Anomaly
 from tests.sim.checkers import judge
@@ -56,7 +56,7 @@ def simulate(
     gc.disable()  # its moments depend on everything that this process did before
     try:
         asyncio.set_event_loop(world.loop)
-        with _low_limits(Random(f"{world.seed} limits")):
+        with _low_limits(Random(f"{world.seed} limits")), patch.object(flush_job, "Lock", world.loop.hands.lock):
             world.loop.run_until_complete(_play(world, faults))
         acknowledged = sum(len(event.values) for event in world.history.of(Acknowledged))
         virtual_s, digest = world.loop.time(), world.trace.digest
@@ -131,7 +131,7 @@ async def _churn(world: World, admin: Admin, rng: Random) -> None:
             topic = await _create(admin, name, rng)
             if topic is None:
                 continue
-        producer = IdempotentProducer(f"temp{number}", *world.client_arguments(), [topic], rng.randint(1, 8))
+        producer = IdempotentProducer(f"temp{number}", *world.client_arguments(), [topic], rng.choice((1, 8, 60)))
         producer.version = 13  # by id: what is late must not end up in the next topic of that name
         writing = asyncio.create_task(producer.run())
         await asyncio.sleep(rng.choice((0.05, 0.5, 2.0)))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sim.run import POLICIES, Verdict, play, report
 
-SEEDS = 16
+SEEDS = 12
 SEEDS_PER_TEST = 2
 KEPT = Path(__file__).with_name("seeds.txt")
 

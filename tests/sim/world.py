@@ -75,6 +75,7 @@ class World:
                 "log.dirs": ",".join(self.directories),
                 "flush.policy": policy,
                 "replica.high.watermark.checkpoint.interval.ms": str(self.rng.choice((200, 1000, 5000))),
+                "log.flush.offset.checkpoint.interval.ms": str(self.rng.choice((500, 3000, 60_000))),
                 "log.segment.delete.delay.ms": str(self.rng.choice((0, 1000, 60_000))),
                 "max.incremental.fetch.session.cache.slots": str(self.rng.choice((1, 1000))),
             }

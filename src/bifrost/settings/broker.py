@@ -259,7 +259,7 @@ class Settings:
     )
     socket_receive_buffer_bytes: int = key(
         "socket.receive.buffer.bytes", -1, at_least=1, also=-1,
-        doc="SO_RCVBUF; -1 leaves it to the system. (Kafka: 102400, which takes a third of the rate of large requests.)",
+        doc="SO_RCVBUF; -1 leaves it to the system. (Kafka: 102400, at a third less rate of large requests.)",
     )
     socket_listen_backlog_size: int = key(
         "socket.listen.backlog.size", 50, at_least=1, doc="Connections that may wait to be accepted."

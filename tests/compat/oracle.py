@@ -143,6 +143,8 @@ def _properties(
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        # A group changes its protocol while it is empty only; Kafka can also convert it with its members in it.
+        "group.consumer.migration.policy": "disabled",
         **settings,
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())

@@ -15,12 +15,23 @@ from dataclasses import dataclass
 import pytest
 
 from tests.compat import answers_file
-from tests.compat.questions import configs, fetch, offsets, produce, topics
+from tests.compat.questions import (
+    classic_groups,
+    configs,
+    consumer_groups,
+    fetch,
+    group_admin,
+    group_offsets,
+    offsets,
+    produce,
+    topics,
+)
 from tests.compat.questions.catalogue import QUESTIONS, Question
 from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 
-assert all((configs, fetch, offsets, produce, topics)), "imported for the questions they register"
+_GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets)
+assert all((*_GROUPS, configs, fetch, offsets, produce, topics)), "imported for the questions they register"
 
 RECORD = "BIFROST_RECORD_ANSWERS" in os.environ
 

@@ -23,6 +23,19 @@ VERSIONS = {
     "create_partitions": range(4),
     "describe_cluster": range(3),
     "describe_topic_partitions": range(1),
+    "find_coordinator": range(7),
+    "join_group": range(10),
+    "sync_group": range(6),
+    "heartbeat": range(5),
+    "leave_group": range(6),
+    "describe_groups": range(7),
+    "list_groups": range(6),
+    "delete_groups": range(3),
+    "offset_commit": range(2, 11),
+    "offset_fetch": range(1, 11),
+    "offset_delete": range(1),
+    "consumer_group_heartbeat": range(2),
+    "consumer_group_describe": range(2),
 }
 """What a Kafka 4.3 broker accepts."""
 

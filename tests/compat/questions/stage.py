@@ -22,6 +22,14 @@ TIME_MS = 1_700_000_000_000
 _TEXTS = {"error_message", "batch_index_error_message", "documentation"}
 _NODES = {"node_id", "leader_id", "leader", "broker_id", "controller_id"}
 _NODE_LISTS = {"replica_nodes", "isr_nodes"}
+_UNORDERED = {
+    "configs": ("name",),
+    "groups": ("group_id",),
+    "results": ("group_id",),
+    "members": ("member_id",),
+    "topic_partitions": ("topic_id",),
+}
+"""Lists whose order is a hash map's, by what they are put in order here."""
 
 
 class Ask(Protocol):
@@ -40,6 +48,9 @@ class Stage:
     bootstrap: str
     prefix: str
     node: int = -1
+    aliases: dict[str, str] = field(default_factory=dict)
+    """What answers call the ids of groups and members, which are new in every run."""
+    has_coordinators: bool = False
     _ids: dict[UUID, str] = field(default_factory=dict)
 
     def name(self, suffix: str) -> str:
@@ -89,18 +100,23 @@ class Stage:
             return {name: self.read(each, name) for name, each in value.items()}
         if isinstance(value, list):
             read = [self.read(each, key) for each in value]
-            by_name = read and isinstance(read[0], dict) and "name" in read[0] and key == "configs"
-            return sorted(read, key=lambda each: str(each["name"])) if by_name else read
+            order = _UNORDERED.get(key)
+            by = next((name for name in order or () if read and isinstance(read[0], dict) and name in read[0]), None)
+            return read if by is None else sorted(read, key=lambda each: str(each[by]))
         if value is None:
             return None
         if key in _TEXTS:
             return "<text>" if value else value
-        if key in _NODES or key in _NODE_LISTS:
+        if (key in _NODES or key in _NODE_LISTS) and isinstance(value, int):
             return "<node>" if value == self.node else value
         special = _SPECIAL.get(key)
         if special is not None:
             return special(self, value)
-        return value.replace(self.prefix, "T") if isinstance(value, str) else value
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
+        if isinstance(value, str):
+            return self.aliases.get(value) or value.replace(self.prefix, "T")
+        return value
 
 
 def _read_topic_id(stage: Stage, value: str) -> str:

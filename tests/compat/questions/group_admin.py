@@ -188,6 +188,7 @@ def of_the_other_kind_to_delete(stage: Stage, ask: Ask, party: Party) -> Answers
 @group_question("delete_groups")
 def unknown_empty_and_twice(stage: Stage, ask: Ask, party: Party) -> Answers:
     party.commit()
+    party.commit(group_id="", topic="empty")
     return [
         ask(groups_names=["no-such-group"]),
         ask(groups_names=[""]),

@@ -89,7 +89,9 @@ def _odd(name: str, group: str) -> None:
         """Of a topic of its own: even the empty name keeps what is committed under it."""
         party.group = group
         topics = [_place(stage, "empty", partitions=[_where()])]
-        return [ask(**_committing(stage, party, topics=topics)), _fetched(party)]
+        committed = ask(**_committing(stage, party, topics=topics))
+        asked = {"group_id": group, "topics": [{"name": stage.name("empty"), "partition_indexes": [0]}]}
+        return [committed, party.wire("outside").ask("offset_fetch", 9, groups=[asked])]
 
     group_question("offset_commit", name=f"group_{name}")(function)
 

@@ -18,6 +18,7 @@ from tests.compat.clients.confluent import Confluent
 from tests.compat.clients.driven import DrivenClient, FranzGo, Java, KafkaJs
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kcat import Kcat
+from tests.compat.members.flavours import Flavour
 from tests.compat.servers import BifrostServer, ForeignServer, PrivateServer, Server, SharedKafka, start_private
 
 CLIENTS: dict[str, type[Client]] = {
@@ -101,6 +102,7 @@ def make_client(name: str, bootstrap: str) -> Client:
 def _driver_processes() -> Iterator[None]:
     yield
     DrivenClient.stop_drivers()
+    Flavour.stop_hosts()
 
 
 @pytest.fixture(params=sorted(CLIENTS))

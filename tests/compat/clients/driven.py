@@ -175,17 +175,22 @@ class Java(DrivenClient):
     name = "java"
 
     def _prepare(self) -> tuple[list[str], dict[str, str]]:
+        return self.command("Driver")
+
+    @staticmethod
+    def command(main: str) -> tuple[list[str], dict[str, str]]:
+        """Runs one of our classes beside Kafka's."""
         libs = oracle.jars()
 
         def compile_driver(target: Path) -> None:
             javac = cache.tool("javac", "Debian: apt-get install openjdk-17-jdk-headless")
-            source = str(_HERE / "java" / "Driver.java")
-            cache.run([javac, "-cp", f"{libs}/*", "-d", str(target), source], what="compiling the Java driver")
+            sources = [str(_HERE / "java" / name) for name in ("Driver.java", "Members.java")]
+            cache.run([javac, "-cp", f"{libs}/*", "-d", str(target), *sources], what="compiling the Java driver")
 
-        classes = cache.once(_keyed("java-driver", "java/Driver.java"), compile_driver)
+        classes = cache.once(_keyed("java-driver", "java/Driver.java", "java/Members.java"), compile_driver)
         flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         log4j = f"-Dlog4j2.configurationFile={libs.parent / 'log4j2.xml'}"
-        return [oracle.java(), *flags, log4j, "-cp", f"{classes}:{libs}/*", "Driver"], {}
+        return [oracle.java(), *flags, log4j, "-cp", f"{classes}:{libs}/*", main], {}
 
 
 class KafkaJs(DrivenClient):
@@ -195,6 +200,11 @@ class KafkaJs(DrivenClient):
     lacks = frozenset({"null-header-values"})
 
     def _prepare(self) -> tuple[list[str], dict[str, str]]:
+        return self.command("driver.js")
+
+    @staticmethod
+    def command(script: str) -> tuple[list[str], dict[str, str]]:
+        """Runs one of our scripts with kafkajs at hand."""
         node = cache.tool("node", "Debian: apt-get install nodejs")
 
         def install(target: Path) -> None:
@@ -205,20 +215,24 @@ class KafkaJs(DrivenClient):
 
         modules = cache.once(_keyed("kafkajs", "js/package.json"), install) / "node_modules"
         environment = {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
-        return [node, str(_HERE / "js" / "driver.js")], environment
+        return [node, str(_HERE / "js" / script)], environment
 
 
 class FranzGo(DrivenClient):
     name = "franz-go"
 
     def _prepare(self) -> tuple[list[str], dict[str, str]]:
+        return self.command()
+
+    @staticmethod
+    def command(*arguments: str) -> tuple[list[str], dict[str, str]]:
         def build(target: Path) -> None:
             go = cache.tool("go", "see the Go project's downloads")
             command = [go, "build", "-o", str(target / "driver"), "."]
             cache.run(command, what="building the franz-go driver", cwd=_HERE / "go")
 
-        built = cache.once(_keyed("franz-go", "go/main.go", "go/admin.go", "go/go.mod", "go/go.sum"), build)
-        return [str(built / "driver")], {}
+        sources = ("go/main.go", "go/admin.go", "go/members.go", "go/go.mod", "go/go.sum")
+        return [str(cache.once(_keyed("franz-go", *sources), build) / "driver"), *arguments], {}
 
 
 def _keyed(name: str, *sources: str) -> str:

@@ -67,6 +67,10 @@ type stored struct {
 type readTimeout struct{ error }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "members" {
+		hostMembers()
+		return
+	}
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
 	for {

@@ -125,8 +125,10 @@ class _StructMeta(msgspec.StructMeta):
     ) -> Any:
         # Messages are trees: the cycle collector would find nothing in them, and not tracking them halves their price.
         cls: Any = super().__new__(mcls, name, bases, namespace, kw_only=True, gc=False)
+        if versions:
+            cls.versions, cls.flexible = versions, flexible
         if api is not None:
-            cls.api, cls.versions, cls.flexible = api, versions, flexible
+            cls.api = api
         return cls
 
 
@@ -136,7 +138,10 @@ class Struct(msgspec.Struct, metaclass=_StructMeta):
 
 
 class Message(Struct):
-    """A request or a response body, declared with its `api`, its `versions` and the first `flexible` one."""
+    """What has versions of its own: a body, declared with its `api`, its `versions` and the first `flexible` one.
+
+    A record of an internal topic is declared in the same words, without an `api`.
+    """
 
     api: ClassVar[ApiKey]
     versions: ClassVar[range]

@@ -1,0 +1,24 @@
+"""How patient a group coordinator is, and how much it lets in. Kafka: GroupCoordinatorConfig.
+
+The cores see these numbers only; which setting of the broker each of them comes from is said beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Of all groups; the defaults are Kafka's."""
+
+    min_session_timeout_ms: int = 6_000
+    """`group.min.session.timeout.ms`: classic members that ask for less are refused."""
+    max_session_timeout_ms: int = 1_800_000
+    """`group.max.session.timeout.ms`: classic members that ask for more are refused."""
+    initial_rebalance_delay_ms: int = 3_000
+    """`group.initial.rebalance.delay.ms`: how long an empty classic group waits for more members than the first."""
+    max_size: int = (1 << 31) - 1
+    """`group.max.size`: members of a classic group."""
+    new_member_join_timeout_ms: int = 300_000
+    """How long a new classic member may wait for its first generation. No setting: five minutes in Kafka too."""

@@ -1,42 +1,31 @@
 """Every setting of a node, under Kafka's own name and with Kafka's default unless its text says otherwise.
 
-Code reads attributes; files, the command line and the wire use the names. The defaults that topics inherit are
-declared here too: `topic.py` says which topic config takes which of them. Nothing here reads a file or the environment.
+Code reads attributes; files, the command line and the wire use the names. Consumer groups have a file of their own,
+`coordinator.py`. The defaults that topics inherit are declared here: `topic.py` says which topic config takes which.
+Nothing here reads a file or the environment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from posixpath import normpath
 from typing import Any
 
+from bifrost.settings.coordinator import CoordinatorSettings
+from bifrost.settings.fields import INT_MAX, LATER, LONG_MAX, key, long
 from bifrost.settings.keys import Key, Kind, Update, Value
 from bifrost.settings.listeners import Listener, read_listeners
 
-INT_MAX = (1 << 31) - 1
-LONG_MAX = (1 << 63) - 1
 CLUSTER_WIDE = Update.CLUSTER_WIDE
 PER_BROKER = Update.PER_BROKER
 
-_LATER = "it is remembered and described, but nothing acts on it yet"
 _FLUSH = "flush.policy alone decides when data reaches the disk"
-_KIND_OF = {bool: Kind.BOOLEAN, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING, tuple: Kind.LIST}
-
-
-def key(name: str, default: Value, *, doc: str, kind: Kind | None = None, **rules: Any) -> Any:
-    """A dataclass field that carries its `Key`; the kind follows from the default unless given."""
-    described = Key(name, _KIND_OF[type(default)] if kind is None else kind, default, doc, **rules)
-    return field(default=default, metadata={"key": described})
-
-
-def long(name: str, default: int | None, *, doc: str, **rules: Any) -> Any:
-    return key(name, default, doc=doc, kind=Kind.LONG, **rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(CoordinatorSettings):
     """The settings of one node. `parse_settings` makes one from text."""
 
     # What was set on purpose, by name, as canonical text; this is how DescribeConfigs tells a setting from a default.
@@ -101,11 +90,11 @@ class Settings:
         "min.insync.replicas", 1, at_least=1, update=CLUSTER_WIDE, doc="Replicas that must have a write of acks=all."
     )
     unclean_leader_election_enable: bool = key(
-        "unclean.leader.election.enable", False, update=CLUSTER_WIDE, note=_LATER,
+        "unclean.leader.election.enable", False, update=CLUSTER_WIDE, note=LATER,
         doc="Let a replica that may lack acknowledged writes lead when no other is left.",
     )
     replica_lag_time_max_ms: int = long(
-        "replica.lag.time.max.ms", 30_000, at_least=1, note=_LATER, doc="A follower this far behind leaves the ISR."
+        "replica.lag.time.max.ms", 30_000, at_least=1, note=LATER, doc="A follower this far behind leaves the ISR."
     )
     replica_high_watermark_checkpoint_interval_ms: int = long(
         "replica.high.watermark.checkpoint.interval.ms", 5_000, at_least=1, doc="How often high watermarks are saved."
@@ -121,13 +110,13 @@ class Settings:
         doc="How batches are stored; `producer` keeps them as they come.",
     )
     compression_gzip_level: int = key(
-        "compression.gzip.level", -1, at_least=1, at_most=9, also=-1, update=CLUSTER_WIDE, note=_LATER, doc="For gzip."
+        "compression.gzip.level", -1, at_least=1, at_most=9, also=-1, update=CLUSTER_WIDE, note=LATER, doc="For gzip."
     )
     compression_lz4_level: int = key(
-        "compression.lz4.level", 9, at_least=1, at_most=17, update=CLUSTER_WIDE, note=_LATER, doc="For lz4."
+        "compression.lz4.level", 9, at_least=1, at_most=17, update=CLUSTER_WIDE, note=LATER, doc="For lz4."
     )
     compression_zstd_level: int = key(
-        "compression.zstd.level", 3, at_least=-131_072, at_most=22, update=CLUSTER_WIDE, note=_LATER, doc="For zstd."
+        "compression.zstd.level", 3, at_least=-131_072, at_most=22, update=CLUSTER_WIDE, note=LATER, doc="For zstd."
     )
     log_message_timestamp_type: str = key(
         "log.message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"), update=CLUSTER_WIDE,
@@ -155,11 +144,11 @@ class Settings:
     )
     log_roll_hours: int = key("log.roll.hours", 168, at_least=1, doc="The same in hours, unless log.roll.ms is set.")
     log_roll_jitter_ms: int | None = long(
-        "log.roll.jitter.ms", None, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        "log.roll.jitter.ms", None, at_least=0, update=CLUSTER_WIDE, note=LATER,
         doc="At most this much is taken off the age, so that segments do not all roll at once.",
     )
     log_roll_jitter_hours: int = key(
-        "log.roll.jitter.hours", 0, at_least=0, note=_LATER, doc="The same in hours, unless log.roll.jitter.ms is set."
+        "log.roll.jitter.hours", 0, at_least=0, note=LATER, doc="The same in hours, unless log.roll.jitter.ms is set."
     )
     log_index_interval_bytes: int = key(
         "log.index.interval.bytes", 4_096, at_least=0, update=CLUSTER_WIDE, doc="Bytes of data per index entry."
@@ -168,7 +157,7 @@ class Settings:
         "log.index.size.max.bytes", 10 << 20, at_least=4, update=CLUSTER_WIDE, doc="The largest index of a segment."
     )
     log_preallocate: bool = key(
-        "log.preallocate", False, update=CLUSTER_WIDE, note=_LATER, doc="Reserve a segment's space when it is made."
+        "log.preallocate", False, update=CLUSTER_WIDE, note=LATER, doc="Reserve a segment's space when it is made."
     )
     log_flush_interval_messages: int = long(
         "log.flush.interval.messages", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=_FLUSH, doc="See flush.policy."
@@ -188,50 +177,50 @@ class Settings:
 
     # Retention and compaction
     log_cleanup_policy: tuple[str, ...] = key(
-        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=_LATER,
+        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=LATER,
         doc="What happens to old data: deleted by age and size, compacted by key, or both.",
     )
     log_retention_ms: int | None = long(
-        "log.retention.ms", None, at_least=1, also=-1, update=CLUSTER_WIDE, note=_LATER, doc="Keep data for so long."
+        "log.retention.ms", None, at_least=1, also=-1, update=CLUSTER_WIDE, note=LATER, doc="Keep data for so long."
     )
     log_retention_minutes: int | None = key(
-        "log.retention.minutes", None, kind=Kind.INT, at_least=1, also=-1, note=_LATER,
+        "log.retention.minutes", None, kind=Kind.INT, at_least=1, also=-1, note=LATER,
         doc="The same in minutes, unless log.retention.ms is set.",
     )
     log_retention_hours: int = key(
-        "log.retention.hours", 168, at_least=1, also=-1, note=_LATER, doc="The same in hours, unless one above is set."
+        "log.retention.hours", 168, at_least=1, also=-1, note=LATER, doc="The same in hours, unless one above is set."
     )
     log_retention_bytes: int = long(
-        "log.retention.bytes", -1, update=CLUSTER_WIDE, note=_LATER, doc="Keep so much of a partition; -1 for all."
+        "log.retention.bytes", -1, update=CLUSTER_WIDE, note=LATER, doc="Keep so much of a partition; -1 for all."
     )
     log_retention_check_interval_ms: int = long(
-        "log.retention.check.interval.ms", 300_000, at_least=1, note=_LATER, doc="How often old segments are sought."
+        "log.retention.check.interval.ms", 300_000, at_least=1, note=LATER, doc="How often old segments are sought."
     )
     log_segment_delete_delay_ms: int = long(
         "log.segment.delete.delay.ms", 60_000, at_least=0, update=CLUSTER_WIDE,
         doc="How long the files of a deleted topic or segment stay on disk.",
     )
     log_cleaner_delete_retention_ms: int = long(
-        "log.cleaner.delete.retention.ms", 86_400_000, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        "log.cleaner.delete.retention.ms", 86_400_000, at_least=0, update=CLUSTER_WIDE, note=LATER,
         doc="How long compaction keeps tombstones.",
     )
     log_cleaner_min_cleanable_ratio: float = key(
-        "log.cleaner.min.cleanable.ratio", 0.5, at_least=0, at_most=1, update=CLUSTER_WIDE, note=_LATER,
+        "log.cleaner.min.cleanable.ratio", 0.5, at_least=0, at_most=1, update=CLUSTER_WIDE, note=LATER,
         doc="Compact once this share of a log is new.",
     )
     log_cleaner_min_compaction_lag_ms: int = long(
-        "log.cleaner.min.compaction.lag.ms", 0, at_least=0, update=CLUSTER_WIDE, note=_LATER,
+        "log.cleaner.min.compaction.lag.ms", 0, at_least=0, update=CLUSTER_WIDE, note=LATER,
         doc="Records younger than this are not compacted.",
     )
     log_cleaner_max_compaction_lag_ms: int = long(
-        "log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=_LATER,
+        "log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=LATER,
         doc="Records older than this are compacted whatever the ratio.",
     )
     log_local_retention_bytes: int = long(
-        "log.local.retention.bytes", -2, at_least=-2, update=CLUSTER_WIDE, note=_LATER, doc="For tiered storage."
+        "log.local.retention.bytes", -2, at_least=-2, update=CLUSTER_WIDE, note=LATER, doc="For tiered storage."
     )
     log_local_retention_ms: int = long(
-        "log.local.retention.ms", -2, at_least=-2, update=CLUSTER_WIDE, note=_LATER, doc="For tiered storage."
+        "log.local.retention.ms", -2, at_least=-2, update=CLUSTER_WIDE, note=LATER, doc="For tiered storage."
     )
 
     # The metadata log
@@ -338,13 +327,19 @@ class Settings:
         return any(listener.name == name.upper() for name in self.controller_listener_names)
 
 
+def _declared() -> list[Field[Any]]:
+    """What inheritance puts first comes last: a page about settings starts with the node."""
+    inherited = {one.name for one in fields(CoordinatorSettings)}
+    return sorted((one for one in fields(Settings) if "key" in one.metadata), key=lambda one: one.name in inherited)
+
+
 @cache
 def keys() -> dict[str, Key]:
-    """Every setting by name, in the order of declaration."""
-    return {one.metadata["key"].name: one.metadata["key"] for one in fields(Settings) if "key" in one.metadata}
+    """Every setting by name."""
+    return {one.metadata["key"].name: one.metadata["key"] for one in _declared()}
 
 
 @cache
 def attribute_names() -> dict[str, str]:
     """From Kafka's name to the attribute that holds it."""
-    return {one.metadata["key"].name: one.name for one in fields(Settings) if "key" in one.metadata}
+    return {one.metadata["key"].name: one.name for one in _declared()}

@@ -49,25 +49,10 @@ controller.quota.window.size.seconds=1
 controller.socket.timeout.ms=30000
 delete.records.purgatory.purge.interval.requests=1
 fetch.purgatory.purge.interval.requests=1000
-group.consumer.assignment.interval.ms=1000
-group.consumer.heartbeat.interval.ms=5000
-group.consumer.max.assignment.interval.ms=15000
-group.consumer.max.heartbeat.interval.ms=15000
-group.consumer.max.session.timeout.ms=60000
-group.consumer.max.size=2147483647
-group.consumer.min.assignment.interval.ms=0
-group.consumer.min.heartbeat.interval.ms=5000
-group.consumer.min.session.timeout.ms=45000
-group.consumer.regex.refresh.interval.ms=600000
-group.consumer.session.timeout.ms=45000
 group.coordinator.append.linger.ms=-1
 group.coordinator.background.threads=2
 group.coordinator.cached.buffer.max.bytes=1048588
 group.coordinator.threads=4
-group.initial.rebalance.delay.ms=3000
-group.max.session.timeout.ms=1800000
-group.max.size=2147483647
-group.min.session.timeout.ms=6000
 group.share.assignment.interval.ms=1000
 group.share.delivery.count.limit=5
 group.share.heartbeat.interval.ms=5000
@@ -117,13 +102,6 @@ num.network.threads=3
 num.recovery.threads.per.data.dir=2
 num.replica.alter.log.dirs.threads
 num.replica.fetchers=1
-offset.metadata.max.bytes=4096
-offsets.commit.timeout.ms=5000
-offsets.load.buffer.size=5242880
-offsets.retention.minutes=10080
-offsets.topic.compression.codec=0
-offsets.topic.num.partitions=50
-offsets.topic.segment.bytes=104857600
 producer.id.expiration.check.interval.ms=600000
 producer.purgatory.purge.interval.requests=1000
 queued.max.requests=500
@@ -181,7 +159,6 @@ transactional.id.expiration.ms=604800000
 """
 
 _SHORT = """
-offsets.topic.replication.factor=3
 sasl.login.refresh.buffer.seconds=300
 sasl.login.refresh.min.period.seconds=60
 share.coordinator.state.topic.min.isr=2
@@ -207,7 +184,6 @@ metadata.log.max.snapshot.interval.ms=3600000
 metadata.max.retention.bytes=104857600
 metadata.max.retention.ms=604800000
 metrics.sample.window.ms=30000
-offsets.retention.check.interval.ms=600000
 remote.list.offsets.request.timeout.ms=30000
 remote.log.index.file.cache.total.size.bytes=1073741824
 remote.log.index.file.cache.ttl.ms=900000
@@ -240,7 +216,6 @@ sasl.login.refresh.window.jitter=0.05
 
 _STRING = """
 authorizer.class.name=
-group.consumer.migration.policy=bidirectional
 group.share.persister.class.name
 max.connections.per.ip.overrides=
 metrics.recording.level=INFO
@@ -290,8 +265,6 @@ _LIST = """
 config.providers=
 cordoned.log.dirs=
 early.start.listeners
-group.consumer.assignors=uniform,range
-group.coordinator.rebalance.protocols=classic,consumer,streams
 group.share.assignors=simple
 kafka.metrics.reporters=
 metric.reporters

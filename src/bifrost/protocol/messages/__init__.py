@@ -38,6 +38,8 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.DESCRIBE_GROUPS: "group_admin",
     ApiKey.LIST_GROUPS: "group_admin",
     ApiKey.DELETE_GROUPS: "group_admin",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_groups",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_admin",
 }
 
 DECLARED: Final = frozenset(_MODULES)

@@ -22,3 +22,15 @@ class GroupSettings:
     """`group.max.size`: members of a classic group."""
     new_member_join_timeout_ms: int = 300_000
     """How long a new classic member may wait for its first generation. No setting: five minutes in Kafka too."""
+    consumer_session_timeout_ms: int = 45_000
+    """`group.consumer.session.timeout.ms`: how long a consumer group's member may be silent."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """`group.consumer.heartbeat.interval.ms`: how often its members are told to speak."""
+    consumer_max_size: int = (1 << 31) - 1
+    """`group.consumer.max.size`: members of a consumer group."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`: what members may ask for, and first what they get when none of them asks."""
+    consumer_assignment_interval_ms: int = 1_000
+    """`group.consumer.assignment.interval.ms`: an assignment is not followed by the next one sooner (KIP-1263)."""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`: when patterns are tried again although no topic was created."""

@@ -1,0 +1,86 @@
+"""Finds out which topics the regular expressions of a group mean, a little at a time. Kafka: TopicRegexResolver.
+
+The answer is not waited for: members join with what they have, and the group moves on when it is known, as in Kafka,
+where another thread does it. Here it is done in slices of a few milliseconds, between which everybody has a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bifrost.coordinator.core.consumer.group import ConsumerGroup
+from bifrost.coordinator.core.environment import Environment
+from bifrost.coordinator.core.patterns import InvalidPatternError, Pattern, compile_pattern
+from bifrost.errors import ApiError, ErrorCode
+
+SLICE_MS: Final = 5
+_NAMES_BETWEEN_LOOKS: Final = 32
+"""How many names are tried between two looks at the clock."""
+
+Found = dict[str, set[str]]
+
+
+def check_regex(regex: str) -> None:
+    """Raises what Kafka answers to an expression that nobody can match."""
+    try:
+        compile_pattern(regex)
+    except InvalidPatternError as error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"`{regex}`: {error}") from error
+
+
+class Resolver:
+    """Every search of one shard that is under way, at most one for each group."""
+
+    def __init__(self, environment: Environment, on_found: Callable[[str, Found], None]) -> None:
+        self._environment = environment
+        self._on_found = on_found
+
+    def is_busy_with(self, group_id: str) -> bool:
+        return ("regexes", group_id) in self._environment.deadlines
+
+    def start(self, group: ConsumerGroup) -> None:
+        """What is found goes to `on_found` later."""
+        search = _Search(group.regexes(), list(self._environment.topics.names()))
+        self._run_next(group.group_id, search, self._environment.monotonic_ms())
+
+    def _run_next(self, group_id: str, search: _Search, at_ms: int) -> None:
+        self._environment.deadlines.set(("regexes", group_id), at_ms, lambda: self._run(group_id, search))
+
+    def _run(self, group_id: str, search: _Search) -> None:
+        monotonic_ms = self._environment.monotonic_ms
+        end_ms = monotonic_ms() + SLICE_MS
+        while monotonic_ms() < end_ms:
+            if search.go_on():
+                self._on_found(group_id, search.found)
+                return
+        # One millisecond later, so that whoever runs deadlines gets out of its loop.
+        self._run_next(group_id, search, monotonic_ms() + 1)
+
+
+class _Search:
+    """The names that are still to be tried, and what was found among the others."""
+
+    def __init__(self, regexes: set[str], names: list[str]) -> None:
+        self.found: Found = {regex: set() for regex in regexes}
+        self._patterns = [(pattern, self.found[regex]) for regex in regexes if (pattern := _compile(regex)) is not None]
+        self._names: Iterator[str] = iter(names)
+
+    def go_on(self) -> bool:
+        """Tries a few more names; True if there are none left."""
+        for _ in range(_NAMES_BETWEEN_LOOKS):
+            name = next(self._names, None)
+            if name is None:
+                return True
+            for pattern, found in self._patterns:
+                if pattern.matches(name):
+                    found.add(name)
+        return False
+
+
+def _compile(regex: str) -> Pattern | None:
+    """None for what was accepted once and is not any more, by a log from elsewhere: it means no topic."""
+    try:
+        return compile_pattern(regex)
+    except InvalidPatternError:
+        return None

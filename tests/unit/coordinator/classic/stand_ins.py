@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from bifrost.coordinator.core.classic.group import ClassicGroup, ClassicState
@@ -151,13 +152,13 @@ class Shard:
         return answers
 
     def enter(
-        self, protocols: Iterable[tuple[str, bytes]] = PROTOCOLS, **options: int
+        self, protocols: Iterable[tuple[str, bytes]] = PROTOCOLS, **options: Any
     ) -> tuple[str, list[JoinGroupResponse]]:
         """A new dynamic member as clients do it since v4: first the id, then the join that waits."""
         protocols = list(protocols)
-        (answer,) = self.join(protocols=protocols, **options)  # type: ignore[arg-type]
+        (answer,) = self.join(protocols=protocols, **options)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        return answer.member_id, self.join(answer.member_id, protocols=protocols, **options)  # type: ignore[arg-type]
+        return answer.member_id, self.join(answer.member_id, protocols=protocols, **options)
 
     def sync(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -69,22 +69,21 @@ class NoTopics:
 class Shard:
     """Classic groups, and short words for what clients send them."""
 
-    def __init__(
-        self, settings: GroupSettings | None = None, records: Iterable[LogRecord] = (), now_ms: int = 0
-    ) -> None:
+    def __init__(self, settings: GroupSettings | None = None, before: Shard | None = None) -> None:
+        """`before` is the node that wrote the log, if there was one."""
         self.settings = settings or GroupSettings()
-        self.now_ms = now_ms
-        self.journal = ListJournal(records)
+        self.now_ms = before.now_ms if before else 0
+        self.journal = ListJournal(before.journal.records if before else ())
+        self.ids: Iterator[int] = before.ids if before else count(1)
         self.deadlines = Deadlines()
         self.groups: dict[str, object] = {}
-        ids = count(1)
         env = Environment(
             journal=self.journal,
             deadlines=self.deadlines,
             topics=NoTopics(),
             monotonic_ms=lambda: self.now_ms,
             now_ms=lambda: EPOCH_MS + self.now_ms,
-            new_id=lambda: f"id{next(ids)}",
+            new_id=lambda: f"id{next(self.ids)}",
         )
         self.core = ClassicGroups(env, self.groups, self.settings)
         for key, value in self.log():
@@ -104,7 +103,7 @@ class Shard:
 
     def restart(self, settings: GroupSettings | None = None) -> Shard:
         """The node dies, and another reads what was written."""
-        return Shard(settings or self.settings, self.journal.records, self.now_ms)
+        return Shard(settings or self.settings, self)
 
     @property
     def group(self) -> ClassicGroup:
@@ -222,7 +221,12 @@ class Shard:
         """Everybody syncs, the leader with an assignment."""
         given = {member_id: member_id.encode() for member_id in members}
         answers = [
-            self.sync(member_id, assignments=given if self.group.leader == member_id else None) for member_id in members
+            self.sync(
+                member_id,
+                assignments=given if self.group.leader == member_id else None,
+                protocol_name=self.group.protocol,
+            )
+            for member_id in members
         ]
         assert [[one.assignment for one in answer] for answer in answers] == [[member.encode()] for member in members]
         assert self.state is ClassicState.STABLE

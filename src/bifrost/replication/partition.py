@@ -14,7 +14,7 @@ from bifrost.errors import ApiError, ErrorCode
 from bifrost.log.config import LOG_APPEND_TIME
 from bifrost.log.epochs import UNDEFINED_EPOCH
 from bifrost.log.partition_log import AppendResult, LogSlice, PartitionLog
-from bifrost.protocol.batch import accept_produced
+from bifrost.protocol.batch import accept_produced, read_header
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.types import NodeId, TopicPartition
 
@@ -114,6 +114,24 @@ class Partition:
         if not result.duplicate:
             self._run(leader.on_append(log.log_end_offset, log.durable_offset))
         return result
+
+    def append_own(self, batch: bytearray, *, now_ms: int) -> int:
+        """Store a batch of the broker's own making, as safely as acks=all would; the offset after it.
+
+        Nobody is woken, for the caller is in the midst of a decision: it owes a `wake` once it is through.
+        """
+        leader, log = self.leader, self.log
+        leader.check_replicas(self.min_insync_replicas, len(self.replicas))
+        if len(batch) > log.config.max_message_bytes:
+            detail = f"{len(batch)} bytes, {log.config.max_message_bytes} are allowed"
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
+        log.append(memoryview(batch), read_header(batch), leader_epoch=leader.epoch, now_ms=now_ms)
+        leader.on_append(log.log_end_offset, log.durable_offset)
+        return log.log_end_offset
+
+    def wake(self) -> None:
+        """Tell whoever waits on this partition to look again."""
+        self._wake(self)
 
     def is_acknowledged(self, next_offset: int) -> bool:
         """Whether everything below `next_offset` may be acknowledged; raises when this node lost the leadership."""

@@ -15,6 +15,7 @@ from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock
 from bifrost.controller.driver import Controller
+from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.manager import LogManager
 from bifrost.metrics import Metrics
@@ -40,6 +41,7 @@ class Broker:
     waiters: Waiters
     metadata: MetadataCache
     producer_ids: ProducerIds
+    groups: GroupCoordinator
     on_bug: Callable[[BaseException], None]
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)

@@ -20,6 +20,7 @@ from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
+from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.publisher import Publisher, log_config, topic_config
@@ -30,6 +31,7 @@ from bifrost.clock import Clock, SystemClock
 from bifrost.controller.core.brokers import Registration
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.driver import Controller
+from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
 from bifrost.log.checkpoints import encode_uuid
 from bifrost.log.config import FlushPolicy
@@ -77,6 +79,8 @@ class Node:
         self._replicas = ReplicaManager()
         self._logs: LogManager | None = None
         self._controller: Controller | None = None
+        self._groups: GroupCoordinator | None = None
+        self._broker: Broker | None = None
         self._metadata_log: SoloLog | None = None
         self._directories: list[LogDirectory] = []
         self._epoch = -1
@@ -116,10 +120,19 @@ class Node:
         )
         waiters = Waiters(self._loop)
         metadata = MetadataCache(controller.image, node_id)
-        publisher = Publisher(node_id, self.settings, logs, self._replicas, waiters, metadata)
+        self._groups = GroupCoordinator(
+            self.settings,
+            KnownTopics(controller.image),
+            waiters,
+            loop=self._loop,
+            clock=self._clock,
+            rng=self._rng,
+            on_storage_error=self._on_storage_error,
+        )
+        publisher = Publisher(node_id, self.settings, logs, self._replicas, waiters, metadata, self._groups)
         publisher.publish_all(controller.image)
         controller.subscribe(publisher.publish)
-        broker = Broker(
+        self._broker = broker = Broker(
             settings=self.settings,
             node_id=node_id,
             clock=self._clock,
@@ -131,10 +144,12 @@ class Node:
             waiters=waiters,
             metadata=metadata,
             producer_ids=ProducerIds(controller, node_id, self._epoch),
+            groups=self._groups,
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
         self._spawn(self._look_after(logs, publisher, controller.image), "housekeeping")
+        self._spawn(self._groups.run(), "group coordinator")
         await self._server.serve(broker)
         _log.info("node started id=%d epoch=%d partitions=%d address=%s", node_id, self._epoch, len(logs), self.address)
 
@@ -199,6 +214,8 @@ class Node:
         """Shut the doors, then the books. Unclean: as a crash would leave things."""
         self.request_stop(clean)
         await self._server.close(clean=clean)
+        if self._groups is not None:
+            self._groups.close()
         if self._controller is not None:
             self._controller.close()
         # They end by themselves. To cancel them would leave the threads that write for them at work on the same files.
@@ -256,10 +273,16 @@ class Node:
         if isinstance(error, AssertionError):
             self._on_bug(error)
 
+    def _on_storage_error(self, error: StorageError) -> None:
+        assert self._broker is not None, "nobody writes before the node has started"
+        self._broker.on_storage_error(error)
+
     def _on_directory_offline(self, path: str, error: StorageError) -> None:
         """Its partitions are not served any more; without any directory left there is nothing to serve."""
         for partition in [one for one in self._replicas if one.log.directory.startswith(path + "/")]:
             self._replicas.mark_offline(partition.tp)
+        if self._groups is not None:
+            self._loop.call_soon(self._groups.drop_lost)  # the failure may have been met in the midst of a decision
         if self._logs is not None and not self._logs.directories:
             self._on_bug(error)
 

@@ -1,7 +1,8 @@
 """Turns changes of the metadata into partitions on this node: the only place that knows both.
 
 It runs after every committed change, on the loop, and does in one go what the change means here: logs of deleted topics
-go, logs of new partitions come, leaders learn their epochs, logs their configs.
+go, logs of new partitions come, leaders learn their epochs, logs their configs, and the group coordinator what it has
+to coordinate.
 
 Must never: fail because of one partition. What a broken disk takes with it is marked offline, the rest goes on. A full
 disk is not a broken one: a partition that it has no room for waits. Nor delete what no record of the metadata deletes:
@@ -19,6 +20,8 @@ from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.state import Partition as PartitionState
 from bifrost.controller.core.state import Topic
+from bifrost.coordinator.driver import GroupCoordinator
+from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.config import LogConfig
 from bifrost.log.manager import LogManager
@@ -42,6 +45,7 @@ class Publisher:
         replicas: ReplicaManager,
         waiters: Waiters,
         metadata: MetadataCache,
+        groups: GroupCoordinator,
     ) -> None:
         self._node_id = node_id
         self._settings = settings
@@ -49,6 +53,7 @@ class Publisher:
         self._replicas = replicas
         self._waiters = waiters
         self._metadata = metadata
+        self._groups = groups
         self._waiting: dict[TopicPartition, None] = {}  # for room on a full disk
 
     def publish_all(self, image: MetadataImage) -> None:
@@ -76,6 +81,10 @@ class Publisher:
             self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
         for resource_type, name in delta.configs:
             self._reconfigure(image, resource_type, name)
+        changed = {change.topic.name for change in delta.partitions.values() if change.before is None}
+        deleted = {topic.name for topic in delta.topics_deleted.values()}
+        if changed or deleted:
+            self._groups.topics_changed(changed, deleted)
 
     def place_waiting(self, image: MetadataImage) -> None:
         """Try again to host what the disk had no room for; to be called every now and then."""
@@ -106,8 +115,12 @@ class Publisher:
             replicas = tuple(map(NodeId, state.replicas))
             isr = frozenset(map(NodeId, state.isr))
             partition.lead(state.leader_epoch, replicas, isr, self._logs.high_watermarks.get(tp, 0))
+            if tp.topic == OFFSETS_TOPIC:
+                self._groups.elected(partition)
         else:
             partition.resign()
+            if tp.topic == OFFSETS_TOPIC:
+                self._groups.resigned(tp.partition)
 
     def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig, *, is_new: bool) -> Partition:
         log = self._existing_log(topic, tp)
@@ -132,6 +145,8 @@ class Publisher:
 
     def _remove(self, tp: TopicPartition) -> None:
         if self._replicas.remove(tp) is not None:
+            if tp.topic == OFFSETS_TOPIC:
+                self._groups.resigned(tp.partition)
             self._waiters.forget(tp)
             try:
                 self._logs.delete(tp)

@@ -100,11 +100,11 @@ class CoordinatorSettings:
         doc="Whether a group may change its protocol while it has members.",
     )
     group_consumer_regex_refresh_interval_ms: int = key(
-        "group.consumer.regex.refresh.interval.ms", 600_000, at_least=10_000, note=LATER,
+        "group.consumer.regex.refresh.interval.ms", 600_000, at_least=10_000,
         doc="How often the topics behind a regular expression are looked up even if no topic changed.",
     )
     group_consumer_assignment_interval_ms: int = key(
-        "group.consumer.assignment.interval.ms", 1_000, at_least=0, note=LATER,
+        "group.consumer.assignment.interval.ms", 1_000, at_least=0,
         doc="The shortest time between two assignments of one group.",
     )
     group_consumer_min_assignment_interval_ms: int = key(

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.publisher import Publisher, log_config, topic_config
 from bifrost.broker.waiters import Waiters
@@ -13,6 +14,7 @@ from bifrost.clock import SystemClock
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import MetadataRecord
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
+from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import StorageError
 from bifrost.log.config import FlushPolicy
 from bifrost.log.log_directory import LogDirectory
@@ -77,7 +79,18 @@ class Hosting:
         self.replicas = ReplicaManager()
         self.waiters = Waiters(loop)
         self.metadata = MetadataCache(image, ME)
-        self.publisher = Publisher(ME, self.settings, self.logs, self.replicas, self.waiters, self.metadata)
+        self.groups = GroupCoordinator(
+            self.settings,
+            KnownTopics(image),
+            self.waiters,
+            loop=loop,
+            clock=SystemClock(),
+            rng=random.Random(4),
+            on_storage_error=self.logs.take_offline,
+        )
+        self.publisher = Publisher(
+            ME, self.settings, self.logs, self.replicas, self.waiters, self.metadata, self.groups
+        )
 
     @classmethod
     async def start(

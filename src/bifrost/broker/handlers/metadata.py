@@ -7,10 +7,10 @@ from uuid import UUID
 
 from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.cluster import CLUSTER_OPERATIONS
+from bifrost.broker.internal_topics import new_topic
 from bifrost.broker.registry import api
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.state import Topic
-from bifrost.controller.core.topics import NewTopic
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages import AUTHORIZED_OPERATIONS_OMITTED
@@ -74,7 +74,9 @@ def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
 
 async def _create_and_answer(ctx: RequestContext, request: MetadataRequest, missing: list[str]) -> bytes:
     """Kafka answers that there is no such topic and lets the client ask again; here the topic is there at once."""
-    created = await ctx.broker.controller.create_topics([NewTopic(name) for name in missing])
+    broker = ctx.broker
+    wanted = [new_topic(name, broker.settings, broker.controller.image) for name in missing]
+    created = await broker.controller.create_topics(wanted)
     refused = {topic.name: _as_lookup_error(topic.error) for topic in created if topic.error is not ErrorCode.NONE}
     return _answer(ctx, request, refused)
 

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from bifrost.coordinator.core.environment import LogRecord
 from bifrost.coordinator.core.shard import GroupShard
 from bifrost.protocol.batch import BatchHeader, CorruptBatchError, check_crc, iter_headers
-from bifrost.protocol.records import iter_keys_and_values
+from bifrost.protocol.records import keys_and_values
 from bifrost.protocol.wire import Buffer
 from bifrost.replication.partition import Partition
 
 _RECORDS_PER_SLICE: Final = 400
+_BATCH_IN_RECORDS: Final = 3  # what a batch costs beyond its records
 _MARKER = struct.Struct(">hh")
 _COMMIT: Final = 1
+
+_Pair = tuple[bytes, bytes | None]
 
 
 class Loaded(NamedTuple):
@@ -64,44 +65,41 @@ class Loading:
             for position, header in iter_headers(data):
                 if header.last_offset < offset:
                     continue
-                for record in self._records_of(data, position, header):
-                    self._shard.replay(*record)
-                    in_slice += 1
+                records = self._effective(data, position, header)
+                for start in range(0, len(records), _RECORDS_PER_SLICE):
+                    part = records[start : start + _RECORDS_PER_SLICE]
+                    self._shard.replay(part)
+                    in_slice += len(part)
                     if in_slice >= _RECORDS_PER_SLICE:
                         in_slice = 0
                         await asyncio.sleep(0)
                         self._check_leadership()
                 offset = header.next_offset
-                in_slice += 1
+                in_slice += _BATCH_IN_RECORDS
         return Loaded(self._records, len(self._pending))
 
     def _check_leadership(self) -> None:
         if not self._partition.is_leader or self._partition.leader.epoch != self._epoch:
             raise LeadershipLostError
 
-    def _records_of(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[LogRecord]:
-        """What takes effect with this batch."""
+    def _effective(self, data: Buffer, position: int, header: BatchHeader) -> list[_Pair]:
+        """The records that take effect with this batch."""
         if not check_crc(data, position, header):
             raise CorruptBatchError(f"the checksum of the batch at offset {header.base_offset} is wrong")
-        batch = memoryview(data)[position : position + header.size_bytes]
-        records = iter_keys_and_values(batch, header)
-        self._records += header.record_count
+        found = keys_and_values(memoryview(data)[position : position + header.size_bytes], header)
+        records = [(key, value) for key, value in found if key is not None]
+        self._records += len(records)
         if header.is_control:
-            yield from self._end_transaction(header.producer_id, records)
-        elif header.is_transactional:
-            pending = self._pending.setdefault(header.producer_id, {})
-            pending.update((key, value) for key, value in records if key is not None)
-        else:
-            for key, value in records:
-                if key is not None:
-                    for pending in self._pending.values():
-                        pending.pop(key, None)
-                    yield LogRecord(key, value)
+            return self._end_transaction(header.producer_id, records)
+        if header.is_transactional:
+            self._pending.setdefault(header.producer_id, {}).update(records)
+            return []
+        for pending in self._pending.values():
+            for key, _ in records:
+                pending.pop(key, None)
+        return records
 
-    def _end_transaction(
-        self, producer_id: int, markers: Iterator[tuple[bytes | None, bytes | None]]
-    ) -> Iterator[LogRecord]:
-        for key, _ in markers:
-            pending = self._pending.pop(producer_id, {})
-            if key is not None and len(key) >= _MARKER.size and _MARKER.unpack_from(key)[1] == _COMMIT:
-                yield from (LogRecord(*record) for record in pending.items())
+    def _end_transaction(self, producer_id: int, markers: list[_Pair]) -> list[_Pair]:
+        pending = self._pending.pop(producer_id, {})
+        committed = any(len(key) >= _MARKER.size and _MARKER.unpack_from(key)[1] == _COMMIT for key, _ in markers)
+        return list(pending.items()) if committed else []

@@ -6,7 +6,7 @@ log, moving an empty group from one protocol to the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -66,11 +66,16 @@ class GroupShard:
             interval_ms=offset_settings.retention_check_interval_ms,
         )
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take in one record of the log; `UnreadableRecordError` if it is ours and makes no sense."""
-        if key[:2] in _OFFSET_TYPES:
-            self.committed.replay(key, value)
-            return
+    def replay(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Take in records of the log; `UnreadableRecordError` if one is ours and makes no sense."""
+        replay_offset = self.committed.replay
+        for key, value in records:
+            if key[:2] in _OFFSET_TYPES:
+                replay_offset(key, value)
+            else:
+                self._replay_group(key, value)
+
+    def _replay_group(self, key: bytes, value: bytes | None) -> None:
         parsed = read_key(key)
         if parsed is None:
             return
@@ -145,8 +150,7 @@ class GroupShard:
     def _write(self, records: Sequence[LogRecord]) -> None:
         if records:
             self.env.journal.append(records)
-            for key, value in records:
-                self.replay(key, value)
+            self.replay(records)
 
     def _listed(self) -> Iterator[ListedGroup]:
         for group_id, group in self.groups.items():

@@ -26,22 +26,22 @@ class CommittedOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, Topics] = {}
-        self._places: dict[bytes, Partitions] | None = {}  # by all of a key but its last field, until `loaded`
+        self._places: dict[bytes, Partitions] | None = {}  # by what a key says of group and topic, until `loaded`
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take in one record of a committed offset. The same group and topic come again and again: see `_places`."""
-        prefix = key[:-_PARTITION_BYTES]
-        if self._places is not None and value is not None and prefix in self._places:
-            self._places[prefix][int.from_bytes(key[-_PARTITION_BYTES:], "big", signed=True)] = value
+        place = key[2:-_PARTITION_BYTES]
+        if self._places is not None and value is not None and place in self._places:
+            self._places[place][int.from_bytes(key[-_PARTITION_BYTES:], "big", signed=True)] = value
             return
         parsed = cast("OffsetCommitKey", read_key(key))
         if value is None:
-            self._forget(parsed, prefix)
+            self._forget(parsed, place)
             return
         partitions = self._groups.setdefault(parsed.group, {}).setdefault(parsed.topic, {})
         partitions[parsed.partition] = value
         if self._places is not None:
-            self._places[prefix] = partitions
+            self._places[place] = partitions
 
     def loaded(self) -> None:
         """From now on records come one by one: what made loading them in bulk quick takes memory."""
@@ -71,7 +71,7 @@ class CommittedOffsets:
     def __len__(self) -> int:
         return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
 
-    def _forget(self, key: OffsetCommitKey, prefix: bytes) -> None:
+    def _forget(self, key: OffsetCommitKey, place: bytes) -> None:
         topics = self._groups.get(key.group)
         partitions = None if topics is None else topics.get(key.topic)
         if topics is None or partitions is None or partitions.pop(key.partition, None) is None:
@@ -79,7 +79,7 @@ class CommittedOffsets:
         if not partitions:
             del topics[key.topic]
             if self._places is not None:
-                del self._places[prefix]
+                self._places.pop(place, None)
         if not topics:
             del self._groups[key.group]
 

@@ -116,13 +116,18 @@ class _Parser:
         parts: list[Node] = []
         while self._peek() not in {"", "|", ")"}:
             if self._take("\\Q"):
-                quoted, _, _ = self._text[self._at :].partition("\\E")
-                self._at += len(quoted)
-                self._take("\\E")
-                parts.extend(self._one_of({character}) for character in quoted)
+                parts += self._quoted()
             elif (atom := self._atom()) is not None:
                 parts.append(self._repeated(atom))
         return Sequence(tuple(parts))
+
+    def _quoted(self) -> list[Node]:
+        """Characters that mean themselves, up to `\\E`; what follows may repeat the last of them."""
+        quoted, _, _ = self._text[self._at :].partition("\\E")
+        self._at += len(quoted)
+        self._take("\\E")
+        parts: list[Node] = [self._one_of({character}) for character in quoted]
+        return [*parts[:-1], self._repeated(parts[-1])] if parts else []
 
     def _repeated(self, atom: Node) -> Node:
         bounds = self._repeat()
@@ -272,7 +277,7 @@ class _Parser:
             return frozenset(self._hexadecimal())
         if letter in _CONTROLS:
             return frozenset(_CONTROLS[letter])
-        if letter.isalnum():
+        if letter.isascii() and letter.isalnum():
             self._fail(f"\\{letter} is not supported")
         return frozenset(letter)
 

@@ -110,7 +110,11 @@ class Shard:
     def restart(self) -> None:
         """Reads all of the journal into a new coordinator."""
         self.start()
-        for key, value in self.journal.records():
+        self.replay(self.journal.records())
+        self.core.loaded()
+
+    def replay(self, records: Iterable[LogRecord]) -> None:
+        for key, value in records:
             message = read_key(key)
             assert message is not None
             if isinstance(message, GroupMetadataKey):
@@ -118,7 +122,6 @@ class Shard:
                 self.groups.pop(message.group, None)
             else:
                 self.core.replay(message, None if value is None else read_value(message, value))
-        self.core.loaded()
 
     def _new_id(self) -> str:
         self._ids += 1

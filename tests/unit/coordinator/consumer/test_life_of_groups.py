@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from bifrost.coordinator.core.consumer.group import ConsumerGroup
+from bifrost.coordinator.core.environment import LogRecord
 from bifrost.coordinator.core.records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     GroupMetadataKey,
     read_key,
-    read_value,
     record,
 )
 from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.consumer_group_admin import Assignment, Member, TopicPartitions
 
+from .invariants import lasting
 from .stand_ins import GROUP, EmptyClassicGroup, Shard, Topics, error_of
-
-
-def state_of(group: ConsumerGroup) -> dict[str, Any]:
-    """All that lasts of a group."""
-    soft = {"metadata_is_stale", "regexes_tried_at"}
-    return {name: value for name, value in vars(group).items() if name not in soft}
 
 
 def test_a_group_is_described_with_what_its_members_have_and_shall_have() -> None:
@@ -130,9 +122,9 @@ class TestBesideClassicGroups:
         assert shard.told(shard.join("a")) == {"orders": {0, 1, 2, 3}}
         (batch,) = shard.journal.batches
         assert batch[0] == record(GroupMetadataKey(group=GROUP), None)
-        before = state_of(shard.group)
+        before = lasting(shard.group)
         shard.restart()
-        assert state_of(shard.group) == before
+        assert lasting(shard.group) == before
 
     def test_it_stays_if_the_batch_is_refused(self) -> None:
         shard = Shard()
@@ -163,9 +155,9 @@ def test_replaying_the_journal_gives_the_same_group() -> None:
     shard.settle("a", "b", "c")
     shard.leave("a", -2, "i")
     shard.leave("b")
-    before = state_of(shard.group)
+    before = lasting(shard.group)
     shard.restart()
-    assert state_of(shard.group) == before
+    assert lasting(shard.group) == before
 
 
 def test_replaying_the_last_value_of_each_key_gives_the_same_group() -> None:
@@ -176,29 +168,22 @@ def test_replaying_the_last_value_of_each_key_gives_the_same_group() -> None:
     shard.settle("a", "b", "c")
     shard.leave("b")
     shard.settle("a", "c")
-    before = state_of(shard.group)
+    before = lasting(shard.group)
     last: dict[bytes, bytes | None] = {}
     for key, value in shard.journal.records():
         last.pop(key, None)
         last[key] = value
     shard.start()
-    for key, value in last.items():
-        message = read_key(key)
-        assert message is not None
-        shard.core.replay(message, None if value is None else read_value(message, value))
-    assert state_of(shard.group) == before
+    shard.replay(LogRecord(key, value) for key, value in last.items())
+    assert lasting(shard.group) == before
 
 
 def test_tombstones_of_what_is_gone_already_are_ignored() -> None:
     shard = Shard()
     shard.join("a")
     shard.leave("a")
-    tombstones = [(key, value) for key, value in shard.journal.records() if value is None]
     shard.start()
-    for key, _ in tombstones:
-        message = read_key(key)
-        assert message is not None
-        shard.core.replay(message, None)
+    shard.replay(record for record in shard.journal.records() if record.value is None)
     assert shard.groups == {}
 
 

@@ -272,3 +272,43 @@ def test_readers_see_a_growing_prefix_of_what_is_durable_through_any_change_of_l
             assert visible == [b"%d" % number for number in range(len(visible))]
             assert shown <= len(visible) == hosted.partition.high_watermark <= hosted.log.durable_offset <= written
             shown = len(visible)
+
+
+class TestTheBrokersOwnBatches:
+    """Group and transaction state: as safe as acks=all, written by the broker itself."""
+
+    def batch(self, *values: bytes) -> bytearray:
+        return encode_batch([(NOW, b"key", value, ()) for value in values or (b"v",)])
+
+    @pytest.mark.parametrize("policy", [FlushPolicy.ACK, FlushPolicy.OS])
+    def test_they_are_stored_and_nobody_is_woken_in_the_midst_of_it(self, policy: FlushPolicy) -> None:
+        hosted = Hosted(policy)
+        hosted.lead(epoch=3)
+        woken = hosted.woken
+        assert hosted.partition.append_own(self.batch(b"a", b"b"), now_ms=NOW) == 2
+        assert hosted.woken == woken
+        assert hosted.partition.is_acknowledged(2) is (policy is FlushPolicy.OS)
+        hosted.partition.wake()
+        assert hosted.woken == woken + 1
+        assert hosted.partition.epoch_at(1) == 3
+
+    def test_too_few_replicas_in_sync_refuse_them(self) -> None:
+        hosted = Hosted()
+        hosted.partition.min_insync_replicas = 2
+        hosted.lead(replicas=(1, 2))
+        with pytest.raises(ApiError) as refused:
+            hosted.partition.append_own(self.batch(), now_ms=NOW)
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert hosted.log.log_end_offset == 0
+
+    def test_a_batch_that_is_too_large_is_refused(self) -> None:
+        hosted = Hosted()
+        hosted.lead()
+        with pytest.raises(ApiError) as refused:
+            hosted.partition.append_own(self.batch(bytes(2 << 20)), now_ms=NOW)
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    def test_only_the_leader_takes_them(self) -> None:
+        with pytest.raises(ApiError) as refused:
+            Hosted().partition.append_own(self.batch(), now_ms=NOW)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

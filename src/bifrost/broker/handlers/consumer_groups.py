@@ -6,8 +6,9 @@ from collections.abc import Awaitable
 
 from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.group_admin import GROUP_OPERATIONS
-from bifrost.broker.handlers.groups import client
+from bifrost.broker.handlers.groups import check_group_id, client
 from bifrost.broker.registry import api
+from bifrost.coordinator.core.shard import GroupShard
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.consumer_group_admin import (
@@ -46,11 +47,18 @@ async def consumer_group_describe(
     """v1 tells members of the two protocols apart (KIP-1099)."""
     groups = await ctx.broker.groups.ask_each(
         request.group_ids,
-        lambda group_id: lambda shard, respond: respond(shard.consumer.describe(group_id)),
-        lambda group_id, error: DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.detail),
+        lambda group_id: lambda shard, respond: respond(_describe(shard, group_id)),
+        lambda group_id, error: DescribedGroup(
+            group_id=group_id, error_code=error.code, error_message=error.detail or None
+        ),
     )
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = GROUP_OPERATIONS
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(shard: GroupShard, group_id: str) -> DescribedGroup:
+    check_group_id(group_id)
+    return shard.consumer.describe(group_id)

@@ -35,7 +35,8 @@ async def find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest)
     found = _find(ctx, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message or None,
+        # A success has a text too: the name of Kafka's error code for it.
+        error_message=found.error_message or ErrorCode.NONE.name,
         node_id=found.node_id,
         host=found.host,
         port=found.port,

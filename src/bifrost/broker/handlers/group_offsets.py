@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.groups import check_group_id
 from bifrost.broker.registry import api
+from bifrost.coordinator.driver import Question
 from bifrost.errors import ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.group_offsets import (
@@ -61,10 +62,10 @@ def offset_commit(
 async def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """v2 null for all; v7 stable offsets only (KIP-447); v8 many groups (KIP-709); v9 KIP-848; v10 topic ids."""
     asked = request.groups if ctx.version >= _MANY_GROUPS_SINCE else [_as_group(request)]
-    by_id = {group.group_id: group for group in asked}
+    in_turn = iter(asked)  # a group may be asked about twice, for other partitions
     found = await ctx.broker.groups.ask_each(
         [group.group_id for group in asked],
-        lambda group_id: lambda shard, respond: respond(shard.offsets.fetch(by_id[group_id], version=ctx.version)),
+        lambda _: _question(next(in_turn), ctx.version),
         lambda group_id, error: OffsetFetchResponseGroup(group_id=group_id, error_code=_as_told(error.code)),
     )
     if ctx.version >= _MANY_GROUPS_SINCE:
@@ -81,6 +82,10 @@ def offset_delete(
     return ctx.broker.groups.ask(
         request.group_id, lambda shard, respond: shard.offsets.delete(request, respond=respond)
     )
+
+
+def _question(group: OffsetFetchRequestGroup, version: int) -> Question[OffsetFetchResponseGroup]:
+    return lambda shard, respond: respond(shard.offsets.fetch(group, version=version))
 
 
 def _as_told(code: ErrorCode) -> ErrorCode:

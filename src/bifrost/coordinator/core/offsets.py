@@ -115,7 +115,9 @@ class Offsets:
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.uses_consumer_protocol:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"what {request.group_id} reads cannot be told")
         records: list[LogRecord] = []
-        topics = [self._delete_topic(request.group_id, group, topic, records) for topic in request.topics]
+        topics = [
+            self._delete_topic(request.group_id, group, topic, records) for topic in request.topics if topic.partitions
+        ]
         self._write(records)
         respond(OffsetDeleteResponse(topics=topics))
 

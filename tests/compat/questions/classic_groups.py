@@ -59,10 +59,10 @@ def a_second_member(stage: Stage, ask: Ask, party: Party) -> Answers:
 @group_question("join_group")
 def with_several_protocols(stage: Stage, ask: Ask, party: Party) -> Answers:
     """Each member votes for the first of its protocols that all have."""
-    names = [{"name": name, "metadata": subscription(party.topic)} for name in ("sticky", "roundrobin", "range")]
-    generation = party.join("A", protocols=names)["generation_id"]
-    party.knock("B", generation, protocols=[names[2], names[1]])
-    joined = _ask_join(ask, party, "A", protocols=names)
+    names = [{"name": name, "metadata": subscription(party.topic)} for name in ("sticky", "roundrobin", "range", "own")]
+    generation = party.join("A", protocols=names[:3])["generation_id"]
+    party.knock("B", generation, protocols=[names[3], names[1], names[2]])
+    joined = _ask_join(ask, party, "A", protocols=names[:3])
     return [*joined, party.finish_join("B")]
 
 

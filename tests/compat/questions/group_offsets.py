@@ -43,8 +43,9 @@ def _fetched(party: Party) -> Answer:
 
 
 def _in_order(answer: Answer) -> Answer:
+    """Topics by name or, where they have only ids, the known ones first."""
     for group in answer.get("groups", [answer]):
-        group["topics"].sort(key=lambda each: str(each.get("name")))
+        group["topics"].sort(key=lambda each: (each.get("name", ""), str(each["partitions"][:1])))
         for topic in group["topics"]:
             topic["partitions"].sort(key=lambda each: int(each["partition_index"]))
     return answer
@@ -165,7 +166,7 @@ def _fetch(name: str, *topics: tuple[str, list[int]], first: int | None = None, 
     def function(stage: Stage, ask: Ask, party: Party) -> Answers:
         party.commit(5)
         asked = [_place(stage, topic, partition_indexes=partitions) for topic, partitions in topics]
-        return ask(**_fetching(stage, party, asked, **changed))
+        return _in_order(ask(**_fetching(stage, party, asked, **changed)))
 
     group_question("offset_fetch", first, name=name)(function)
 
@@ -211,6 +212,19 @@ def of_several_groups(stage: Stage, ask: Ask, party: Party) -> Answers:
 
 
 @group_question("offset_fetch", first=8)
+def of_one_group_twice(stage: Stage, ask: Ask, party: Party) -> Answers:
+    party.commit(5)
+    party.commit(6, partition=1)
+    groups = [
+        {"group_id": party.group, "topics": [_place(stage, "filled", partition_indexes=[index])], "member_epoch": -1}
+        for index in (0, 1)
+    ]
+    answer = ask(groups=groups)
+    answer["groups"].sort(key=lambda each: int(each["topics"][0]["partitions"][0]["partition_index"]))
+    return answer
+
+
+@group_question("offset_fetch", first=8)
 def of_no_group(stage: Stage, ask: Ask, party: Party) -> Answers:
     return ask(groups=[])
 
@@ -245,7 +259,7 @@ def of_a_simple_group(stage: Stage, ask: Ask, party: Party) -> Answers:
     party.commit(5)
     party.commit(6, partition=1)
     fields = _deleting(party, party.topic, 0, 2, 9)
-    return [ask(**fields), ask(**fields), _fetched(party)]
+    return [_in_order(ask(**fields)), _in_order(ask(**fields)), _fetched(party)]
 
 
 @group_question("offset_delete")

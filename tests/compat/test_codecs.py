@@ -35,10 +35,6 @@ def test_every_client_reads_what_every_other_wrote(
         assert [record.offset for record in found] == list(range(len(written))), reader.name
 
 
-LZ4_WANTS_GROUPS = {"confluent", "kcat"}
-"""librdkafka compresses with lz4 only for a broker that announces FindCoordinator, which comes with consumer groups."""
-
-
 def test_batches_keep_the_codec_the_client_chose(client: Client, broker: Server, new_topic: NewTopicFunction) -> None:
     """Old librdkafka sends plain batches, silently, to a broker whose advertised versions it takes for too old."""
     for number, codec in enumerate(CODECS):
@@ -48,8 +44,7 @@ def test_batches_keep_the_codec_the_client_chose(client: Client, broker: Server,
         records = _records(client, codec)[1:]
         client.produce(topic, records, codec=codec)
         headers = batches.headers_of(wire.fetch_records(broker.bootstrap, topic, 0))
-        plain = broker.name == "bifrost" and codec == "lz4" and client.name in LZ4_WANTS_GROUPS
-        assert {header["attributes"] & 7 for header in headers} == {0 if plain else number}, codec
+        assert {header["attributes"] & 7 for header in headers} == {number}, codec
         found = client.consume(topic, {0: 0}, len(records))
         assert [(each.key, each.value) for each in found] == [(each.key, each.value) for each in records]
     missing = [codec for codec in CODECS if codec not in client.codecs]

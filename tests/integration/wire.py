@@ -65,11 +65,19 @@ class Wire:
         except TimeoutError:
             return False
 
-    def call(self, version: int, request: Message) -> Any:
-        """Send a message and read its answer."""
+    def send(self, version: int, request: Message) -> None:
+        """Send a message, whose answer may take its time."""
         self._correlation_id += 1
         body = writer(type(request), version)(request)
         self.send_bytes(encode_request(request.api, version, self._correlation_id, "wire", body))
+
+    def call(self, version: int, request: Message) -> Any:
+        """Send a message and read its answer."""
+        self.send(version, request)
+        return self.receive(version, request)
+
+    def receive(self, version: int, request: Message) -> Any:
+        """The answer to what was sent last."""
         frame = self.receive_frame()
         flexible = has_flexible_response_header(request.api, version)
         correlation_id, at = read_response_header(frame, 0, flexible)

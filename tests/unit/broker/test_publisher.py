@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,9 @@ from bifrost.controller.core.records import (
     TopicCreated,
     TopicDeleted,
 )
+from bifrost.coordinator.core.records import OffsetCommitKey, OffsetCommitValue
+from bifrost.coordinator.core.records import record as log_record
+from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.protocol.records import encode_batch
 from bifrost.types import TopicPartition
@@ -286,3 +290,51 @@ async def test_a_log_that_cannot_be_removed_takes_its_directory_offline_and_the_
     hosting.delete("orders")
     assert hosting.offline == ["/data"]
     assert refusal(hosting, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def coordinates(hosting: Hosting, group_id: str = "g") -> bool:
+    try:
+        hosting.groups.ask(group_id, lambda _, respond: respond(True))
+    except ApiError as error:
+        return error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return True
+
+
+@on_loop
+async def test_groups_are_coordinated_by_the_leader_of_their_partition() -> None:
+    hosting = await Hosting.start()
+    assert not coordinates(hosting)
+    hosting.create(OFFSETS_TOPIC, partitions=3)
+    assert all(coordinates(hosting, group_id) for group_id in ("a", "b", "c", "d"))
+    hosting.delete(OFFSETS_TOPIC)
+    assert not coordinates(hosting)
+    hosting.groups.close()
+
+
+@on_loop
+async def test_a_node_that_starts_coordinates_what_it_leads() -> None:
+    first = await Hosting.start()
+    first.create(OFFSETS_TOPIC)
+    await first.stop()
+    again = await Hosting.start(first.disk, first.image)
+    assert coordinates(again)
+    for hosting in (first, again):
+        hosting.groups.close()
+
+
+@on_loop
+async def test_offsets_in_a_topic_go_when_the_topic_goes() -> None:
+    hosting = await Hosting.start()
+    hosting.create(OFFSETS_TOPIC, number=100)
+    hosting.create("orders", number=200)
+    key = OffsetCommitKey(group="g", topic="orders", partition=0)
+    value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=0)
+    hosting.groups.ask("g", lambda shard, respond: respond(shard.replay([log_record(key, value)])))
+
+    def count() -> Any:
+        return hosting.groups.ask("g", lambda shard, respond: respond(len(shard.committed)))
+
+    assert count() == 1
+    hosting.delete("orders")
+    assert count() == 0
+    hosting.groups.close()

@@ -6,17 +6,16 @@ import pytest
 
 from bifrost.coordinator.core.classic.group import ClassicState
 from bifrost.errors import ErrorCode
-from tests.unit.coordinator.classic.stand_ins import DELAY_MS, GROUP, SESSION_MS, Shard
+from tests.unit.coordinator.classic.stand_ins import DELAY_MS, SESSION_MS, Shard
 
 
 def test_from_outside_an_empty_group_takes_commits() -> None:
     shard = Shard()
-    group = shard.core.create_simple(GROUP)
-    assert group.is_simple
-    assert shard.commit() == ErrorCode.NONE
+    shard.join()
+    assert shard.commit() == ErrorCode.NONE, "an id that was given out is no member yet"
     assert shard.commit("whoever") == ErrorCode.NONE
+    shard = Shard()
     shard.leave(*shard.stable())
-    assert not shard.group.is_simple
     assert shard.commit() == ErrorCode.NONE
 
 
@@ -50,7 +49,7 @@ def test_an_unknown_member_is_refused_whatever_its_generation() -> None:
 
 def test_a_generation_in_an_empty_group_is_nobodys() -> None:
     shard = Shard()
-    shard.core.create_simple(GROUP)
+    shard.join()
     assert shard.commit("x", 0) == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -106,11 +106,6 @@ class ClassicGroup:
         return self.state_since_ms if self.is_empty else None
 
     @property
-    def is_simple(self) -> bool:
-        """Never had members: somebody keeps offsets under its name."""
-        return self.protocol_type is None and self.is_empty and not self.pending_joins
-
-    @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 

@@ -33,10 +33,9 @@ from bifrost.protocol.messages.groups import (
 class ClassicGroups:
     """The requests of classic members, and what the log says of their groups."""
 
-    __slots__ = ("_env", "_groups", "_joins", "_rebalances", "_settings", "_syncs")
+    __slots__ = ("_groups", "_joins", "_rebalances", "_settings", "_syncs")
 
     def __init__(self, env: Environment, groups: Groups, settings: GroupSettings) -> None:
-        self._env = env
         self._groups = groups
         self._settings = settings
         self._rebalances = Rebalances(env, settings)
@@ -70,11 +69,6 @@ class ClassicGroups:
         liveness.check_commit(
             group, self._rebalances, member_id=member_id, instance_id=instance_id, generation=generation
         )
-
-    def create_simple(self, group_id: str) -> ClassicGroup:
-        """A group without members, to keep offsets in; the offsets alone bring it back from the log."""
-        group = self._groups[group_id] = ClassicGroup(group_id, state_since_ms=self._env.now_ms())
-        return group
 
     def describe(self, group_id: str, version: int) -> DescribedGroup:
         group = self._groups.get(group_id)

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.groups.classic_planted import PLANTED, Planted
 from tests.sim.groups.classic_world import simulate
 
-SEEDS = 120
+SEEDS = 80
 PLANTED_SEEDS = 60
 KINDS = {
     "answered twice",

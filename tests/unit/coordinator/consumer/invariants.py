@@ -52,7 +52,6 @@ class Invariants:
         self.stable_means_complete(group)
         self.epochs_never_go_back(group)
         self.the_journal_tells_all(group)
-        self._note_holdings(group)
 
     def one_owner(self, group: ConsumerGroup) -> None:
         owners: dict[Partition, str] = {}
@@ -135,6 +134,7 @@ class Invariants:
     def _follow(self) -> None:
         for batch in self._shard.journal.batches[self._read :]:
             self._mirror.replay(batch)
+            self._note_holdings(self._mirror.group)
         self._read = len(self._shard.journal.batches)
 
 

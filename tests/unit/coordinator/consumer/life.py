@@ -100,6 +100,7 @@ class Life:
             self.shard.pass_ms(11_000)
             for consumer in self.consumers:
                 self._heartbeat(consumer)
+                self._check()
                 consumer.give_up()
                 self._heartbeat(consumer)
                 self._check()

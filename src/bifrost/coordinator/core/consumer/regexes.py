@@ -6,7 +6,8 @@ where another thread does it. Here it is done in slices of a few milliseconds, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from typing import Final
 
 from bifrost.coordinator.core.consumer.group import ConsumerGroup
@@ -15,8 +16,6 @@ from bifrost.coordinator.core.patterns import InvalidPatternError, Pattern, comp
 from bifrost.errors import ApiError, ErrorCode
 
 SLICE_MS: Final = 5
-_NAMES_BETWEEN_LOOKS: Final = 32
-"""How many names are tried between two looks at the clock."""
 
 Found = dict[str, set[str]]
 
@@ -41,7 +40,7 @@ class Resolver:
 
     def start(self, group: ConsumerGroup) -> None:
         """What is found goes to `on_found` later."""
-        search = _Search(group.regexes(), list(self._environment.topics.names()))
+        search = _Search(sorted(group.regexes()), list(self._environment.topics.names()))
         self._run_next(group.group_id, search, self._environment.monotonic_ms())
 
     def _run_next(self, group_id: str, search: _Search, at_ms: int) -> None:
@@ -59,23 +58,20 @@ class Resolver:
 
 
 class _Search:
-    """The names that are still to be tried, and what was found among the others."""
+    """What is still to be tried, and what was found by then."""
 
-    def __init__(self, regexes: set[str], names: list[str]) -> None:
+    def __init__(self, regexes: list[str], names: list[str]) -> None:
         self.found: Found = {regex: set() for regex in regexes}
-        self._patterns = [(pattern, self.found[regex]) for regex in regexes if (pattern := _compile(regex)) is not None]
-        self._names: Iterator[str] = iter(names)
+        patterns = [(pattern, self.found[regex]) for regex in regexes if (pattern := _compile(regex)) is not None]
+        self._pending = product(names, patterns)
 
     def go_on(self) -> bool:
-        """Tries a few more names; True if there are none left."""
-        for _ in range(_NAMES_BETWEEN_LOOKS):
-            name = next(self._names, None)
-            if name is None:
-                return True
-            for pattern, found in self._patterns:
-                if pattern.matches(name):
-                    found.add(name)
-        return False
+        """Tries one name against one pattern, which may be as large as patterns get; True if that was the last."""
+        for name, (pattern, found) in self._pending:
+            if pattern.matches(name):
+                found.add(name)
+            return False
+        return True
 
 
 def _compile(regex: str) -> Pattern | None:

@@ -20,7 +20,7 @@ from bifrost.coordinator.core.patterns.syntax import (
     Sequence,
 )
 
-STATES_MAX: Final = 2000
+STATES_MAX: Final = 1500
 KEPT_MAX: Final = 1000
 _STEPS_MAX: Final = 20 * STATES_MAX
 """Of building: repetitions of nothing make no states, and still take time."""

@@ -106,11 +106,14 @@ class _Parser:
     def _choice(self) -> Node:
         """Flags that are set inside hold to the end of the group."""
         outer = self._any_case
-        parts = [self._sequence()]
+        parts: list[Node] = [self._sequence()]
         while self._take("|"):
             parts.append(self._sequence())
         self._any_case = outer
-        return parts[0] if len(parts) == 1 else Choice(tuple(parts))
+        if len(parts) == 1:
+            return parts[0]
+        sets = [part.characters for part in parts if isinstance(part, OneOf)]
+        return OneOf(frozenset[str]().union(*sets)) if len(sets) == len(parts) else Choice(tuple(parts))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []
@@ -119,7 +122,7 @@ class _Parser:
                 parts += self._quoted()
             elif (atom := self._atom()) is not None:
                 parts.append(self._repeated(atom))
-        return Sequence(tuple(parts))
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _quoted(self) -> list[Node]:
         """Characters that mean themselves, up to `\\E`; what follows may repeat the last of them."""

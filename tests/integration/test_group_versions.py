@@ -77,9 +77,9 @@ def join(wire: Wire, group: str, version: int = 5, **fields: Any) -> Any:
 
 
 def join_request(group: str, **fields: Any) -> JoinGroupRequest:
-    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
     given = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 6_000, "member_id": "", **fields}
-    return JoinGroupRequest(group_id=group, protocol_type="consumer", protocols=protocols, **given)
+    given.setdefault("protocols", [JoinGroupRequestProtocol(name="range", metadata=b"m")])
+    return JoinGroupRequest(group_id=group, protocol_type="consumer", **given)
 
 
 def sync(wire: Wire, group: str, joined: Any, version: int = 3) -> Any:
@@ -199,6 +199,29 @@ class TestClassicMembers:
                 members = [MemberIdentity(member_id=member_id)]
                 answer = wire.call(version, LeaveGroupRequest(group_id=group, members=members))
                 assert (answer.error_code, answer.members[0].error_code) == (0, expected)
+
+
+@pytest.mark.parametrize("name", ["\0", "../..", "a\nb", "\U0001f600" * 50, "x" * 32_767])
+def test_a_group_may_have_any_name(wire: Wire, name: str) -> None:
+    assert member(wire, name).error_code == 0
+    joined = join(wire, name + "!"[: 32_767 - len(name)], 9)
+    assert joined.error_code == 0
+    assert commit(wire, "c" + name[1:], 5) == 0
+
+
+def test_a_client_with_an_absurd_name_disturbs_nobody(cluster: Cluster, group: str) -> None:
+    with Wire(cluster.bootstrap, client_id="c" * 32_767) as wire:
+        joined = member(wire, group)
+        assert len(joined.member_id) < 300
+        refused = join(wire, group, group_instance_id="i" * 32_767)
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_subscription_that_is_too_large_to_be_stored_is_refused_at_the_sync(wire: Wire, group: str) -> None:
+    joined = join(wire, group, protocols=[JoinGroupRequestProtocol(name="range", metadata=b"x" * 2_000_000)])
+    assert joined.error_code == 0
+    assert sync(wire, group, joined).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert join(wire, group + "-other").error_code == 0
 
 
 class TestOffsets:

@@ -34,10 +34,11 @@ class ClosedByPeerError(ConnectionError):
 class Wire:
     """One connection to a broker."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "wire") -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._client_id = client_id
         self._correlation_id = 0
 
     def __enter__(self) -> Self:
@@ -69,7 +70,7 @@ class Wire:
         """Send a message, whose answer may take its time."""
         self._correlation_id += 1
         body = writer(type(request), version)(request)
-        self.send_bytes(encode_request(request.api, version, self._correlation_id, "wire", body))
+        self.send_bytes(encode_request(request.api, version, self._correlation_id, self._client_id, body))
 
     def call(self, version: int, request: Message) -> Any:
         """Send a message and read its answer."""

@@ -20,6 +20,9 @@ from bifrost.protocol.messages.groups import (
     SyncGroupResponse,
 )
 
+NAME_LENGTH_MAX = 249
+"""Of an instance id, as Kafka's own clients have it (JoinGroupRequest.validateGroupInstanceId)."""
+
 
 @api(
     ApiKey.JOIN_GROUP,
@@ -29,6 +32,8 @@ from bifrost.protocol.messages.groups import (
 def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """v1 rebalance timeout; v4 gives a new member its id first (KIP-394); v5 static members (KIP-345)."""
     check_group_id(request.group_id)
+    if len(request.group_instance_id or "") > NAME_LENGTH_MAX:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"an instance id has at most {NAME_LENGTH_MAX} characters")
     return ctx.broker.groups.ask(
         request.group_id,
         lambda shard, respond: shard.join(request, version=ctx.version, client=client(ctx), respond=respond),
@@ -82,5 +87,5 @@ def check_group_id(group_id: str) -> None:
 
 
 def client(ctx: RequestContext) -> Client:
-    """Who asks, in Java's words."""
-    return Client(ctx.client_id or "", "/" + ctx.connection.peer.rpartition(":")[0])
+    """Who asks, in Java's words. The id becomes a part of member ids, and those must fit into answers and records."""
+    return Client((ctx.client_id or "")[:NAME_LENGTH_MAX], "/" + ctx.connection.peer.rpartition(":")[0])

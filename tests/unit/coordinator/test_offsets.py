@@ -33,7 +33,13 @@ def test_a_commit_is_a_record_in_kafkas_format() -> None:
     shard.advance(250)
     shard.commit({("orders", 2): 9}, metadata="note")
     key = OffsetCommitKey(group=GROUP, topic="orders", partition=2)
-    value = OffsetCommitValue(offset=9, leader_epoch=7, metadata="note", commit_timestamp=EPOCH_MS + 250)
+    value = OffsetCommitValue(
+        offset=9,
+        leader_epoch=7,
+        metadata="note",
+        commit_timestamp=EPOCH_MS + 250,
+        topic_id=shard.topics.id("orders"),
+    )
     assert shard.written() == [(key, value)]
 
 

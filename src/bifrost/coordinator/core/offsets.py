@@ -78,13 +78,14 @@ class Offsets:
         records: list[LogRecord] = []
         for name, topic in wanted:
             answer = _topic_answer(response, topic)
+            topic_id = topic.topic_id if version >= _TOPIC_IDS_SINCE else self._env.topics.topic_id(name)
             for partition in topic.partitions:
                 code = ErrorCode.NONE
                 if self._is_too_long(partition.committed_metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
                     key = OffsetCommitKey(group=request.group_id, topic=name, partition=partition.partition_index)
-                    records.append(record(key, _value(partition, topic.topic_id, now_ms, expires_ms)))
+                    records.append(record(key, _value(partition, topic_id or ZERO_UUID, now_ms, expires_ms)))
                 answer.partitions.append(
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )

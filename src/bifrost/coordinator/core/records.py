@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from bifrost.coordinator.core.environment import LogRecord
 from bifrost.errors import ProtocolError
 from bifrost.protocol.codec import reader, writer
@@ -110,8 +112,8 @@ class ClassicProtocol(Struct):
 
 
 class ClassicMemberMetadata(Struct):
-    session_timeout_ms: I32
-    supported_protocols: list[ClassicProtocol]
+    session_timeout_ms: I32 = 0
+    supported_protocols: list[ClassicProtocol] = []
 
 
 class ConsumerGroupMemberMetadataValue(Message, versions=range(1), flexible=0):
@@ -123,8 +125,11 @@ class ConsumerGroupMemberMetadataValue(Message, versions=range(1), flexible=0):
     subscribed_topic_regex: str | None = None
     rebalance_timeout_ms: I32 = -1
     server_assignor: str | None = None
-    # Only while classic members are moved over one by one (KIP-848, "online migration").
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tag(0)] = None
+    # Only while classic members are moved over one by one (KIP-848, "online migration"). Kafka writes the null, since
+    # its default is an empty struct.
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, tag(0)] = msgspec.field(
+        default_factory=ClassicMemberMetadata
+    )
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=range(1)):

@@ -74,6 +74,8 @@ class ReaderSource(Source):
         return f"{self.bind(cls.__name__, cls)}({', '.join(arguments)})"
 
     def field(self, field: Field) -> str:
+        if isinstance(field.type, Nested) and field.nullable(self.version):
+            return self.nullable_struct(field.type.cls, field)
         return self.value(field.type, field.name, field.nullable(self.version))
 
     def value(self, kind: WireType, name: str, nullable: bool) -> str:
@@ -89,7 +91,7 @@ class ReaderSource(Source):
             case Array(element):
                 return self.array(element, name, nullable)
             case Nested(cls):
-                return self.nullable_struct(cls, name) if nullable else self.struct(cls)
+                return self.struct(cls)
 
     def fixed(self, code: str, name: str) -> str:
         variable = self.fresh(name)
@@ -162,11 +164,11 @@ class ReaderSource(Source):
                 self.line(f"null({count}, '{name}', {nullable})")
         return count
 
-    def nullable_struct(self, cls: type[Struct], name: str) -> str:
-        """A byte in front says whether there is a struct (KIP-893)."""
-        variable, marker = self.fresh(name), self.fixed("b", name)
+    def nullable_struct(self, cls: type[Struct], field: Field) -> str:
+        """A byte in front says whether there is a struct (KIP-893); under a tag, zero says that there is none."""
+        variable, marker = self.fresh(field.name), self.fixed("b", field.name)
         self.flush()
-        with self.block(f"if {marker} < 0"):
+        with self.block(f"if {marker} < {0 if field.tag is None else 1}"):
             self.line(f"{variable} = None")
         with self.block("else"):
             value = self.struct(cls)

@@ -85,7 +85,7 @@ class WriterSource(Source):
         self.line(f"{variable} = {value}")
         with self.block(f"if {variable} is None"):
             if isinstance(field.type, Nested):
-                self.fixed("b", "-1")  # KIP-893
+                self.fixed("b", "-1" if field.tag is None else "0")  # KIP-893
             elif self.flexible:
                 self.fixed("x")
             else:

@@ -51,6 +51,7 @@ def member_described(group_id: str, member: Member) -> Change:
         subscribed_topic_regex=member.subscription.regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
+        classic_member_metadata=None,
     )
 
 

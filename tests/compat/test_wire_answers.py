@@ -22,6 +22,7 @@ from tests.compat.questions import (
     fetch,
     group_admin,
     group_offsets,
+    group_records,
     offsets,
     produce,
     topics,
@@ -30,7 +31,7 @@ from tests.compat.questions.catalogue import QUESTIONS, Question
 from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 
-_GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets)
+_GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets, group_records)
 assert all((*_GROUPS, configs, fetch, offsets, produce, topics)), "imported for the questions they register"
 
 RECORD = "BIFROST_RECORD_ANSWERS" in os.environ

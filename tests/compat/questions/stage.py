@@ -67,6 +67,10 @@ class Stage:
         self._ids[found] = name
         return found
 
+    def topics(self) -> dict[UUID, str]:
+        """The topics whose ids have been asked for, as answers call them."""
+        return {topic_id: name.replace(self.prefix, "T") for topic_id, name in self._ids.items()}
+
     def create(self, suffix: str, partitions: int = 1, configs: dict[str, str] | None = None) -> str:
         wire.create_topic(self.bootstrap, self.name(suffix), partitions, {"retention.ms": "-1", **(configs or {})})
         self.topic_id(suffix)

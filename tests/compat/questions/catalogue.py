@@ -61,12 +61,14 @@ class Question:
         found = {}
         for version in self.versions:
             with Wire(stage.bootstrap) as connection:
-                answers = self.function(stage, _Bound(self.api, version, connection))
+                answers = self.function(stage, Bound(self.api, version, connection))
             found[version] = [stage.read(each) for each in (answers if isinstance(answers, list) else [answers])]
         return found
 
 
-class _Bound:
+class Bound:
+    """One API at one version on one connection."""
+
     def __init__(self, api: str, version: int, connection: Wire) -> None:
         self.api = api
         self.version = version

@@ -85,6 +85,15 @@ _commit("of_a_static_member_unknown", ("filled", [_where()]), first=7, member_id
 _commit("with_a_retention_of_its_own", ("filled", [_where()]), retention_time=1)
 
 
+@group_question("offset_commit")
+def more_than_a_batch_can_hold(stage: Stage, ask: Ask, party: Party) -> Answers:
+    """Three hundred times the longest metadata: all of it is refused, and nothing is kept."""
+    topics = [_place(stage, "filled", partitions=[_where(index % 3, metadata="m" * 4096) for index in range(300)])]
+    answer = ask(**_committing(stage, party, topics=topics))
+    codes = {each["error_code"] for each in answer["topics"][0]["partitions"]}
+    return [{"error_codes": sorted(codes)}, _fetched(party)]
+
+
 def _odd(name: str, group: str) -> None:
     def function(stage: Stage, ask: Ask, party: Party) -> Answers:
         """Of a topic of its own: even the empty name keeps what is committed under it."""

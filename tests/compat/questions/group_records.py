@@ -55,7 +55,8 @@ def _in_order(records: list[dict[str, str | None]]) -> list[dict[str, str | None
     """The targets of a group's members are written together, in no order."""
     found = []
     for is_target, run in groupby(records, key=lambda each: str(each["key"]).startswith(_TARGET_KEY)):
-        found += sorted(run, key=lambda each: str(each["key"])) if is_target else list(run)
+        together = list(run)
+        found += sorted(together, key=lambda each: str(each["key"])) if is_target else together
     return found
 
 

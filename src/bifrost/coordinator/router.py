@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 OFFSETS_TOPIC = "__consumer_offsets"
 
 _INT32 = 1 << 31
+_KNOWN_LENGTH_MAX = 255
 
 
 def java_hash(text: str) -> int:
@@ -18,5 +21,11 @@ def java_hash(text: str) -> int:
 
 def partition_for(key: str, partitions: int) -> int:
     """The partition of a group, or of any other key that a coordinator is looked up by. Kafka: Utils.abs."""
-    hashed = java_hash(key)
+    hashed = _known_hash(key) if len(key) <= _KNOWN_LENGTH_MAX else java_hash(key)
     return 0 if hashed == -_INT32 else abs(hashed) % partitions
+
+
+@lru_cache(maxsize=10_000)
+def _known_hash(key: str) -> int:
+    """Every heartbeat of every member asks."""
+    return java_hash(key)

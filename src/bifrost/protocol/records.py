@@ -245,25 +245,27 @@ def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> b
     encoded = bytearray(1)
     encoded += _varint(timestamp_delta)
     encoded += _varint(offset_delta)
-    _append_bytes(encoded, record.key)
-    _append_bytes(encoded, record.value)
+    for part in (record.key, record.value):
+        if part is None:
+            encoded += b"\x01"
+        else:
+            encoded += _varint(len(part))
+            encoded += part
     encoded += _varint(len(record.headers))
     for name, value in record.headers:
-        _append_bytes(encoded, name.encode())
-        _append_bytes(encoded, value)
+        encoded += _varint(len(name.encode()))
+        encoded += name.encode()
+        encoded += b"\x01" if value is None else _varint(len(value)) + value
     return _varint(len(encoded)) + encoded
 
 
-def _append_bytes(record: bytearray, value: bytes | None) -> None:
-    if value is None:
-        record += b"\x01"
-    else:
-        record += _varint(len(value))
-        record += value
+_SHORT = [bytes([number]) for number in range(0x80)]
 
 
 def _varint(value: int) -> bytes:
     value = value << 1 if value >= 0 else (-value << 1) - 1
+    if value < 0x80:
+        return _SHORT[value]
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -4,7 +4,7 @@ Other people's tools read that topic, so the layouts are Kafka's to the byte (th
 group-coordinator module). A key starts with the number of its record type, a value with its version. Type numbers that
 are not listed here, such as those of share groups, are skipped: they belong to somebody else.
 
-A million committed offsets are read when a partition is loaded, so those have readers written by hand.
+A million committed offsets are read when a partition is loaded, so those are read and written by hand.
 """
 
 # ruff: noqa: RUF012 - an empty list as default is not shared: msgspec makes a new one for every message
@@ -218,7 +218,9 @@ _LONG: Final = 0x80
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_TWO_INT16 = struct.Struct(">hh")
 _OFFSET_EPOCH_LENGTH = struct.Struct(">qiB")
+_OFFSET_VALUE = struct.Struct(">hqiB")
 _TIMESTAMP_TAGS = struct.Struct(">qB")
 
 M = TypeVar("M", bound=Message)
@@ -226,15 +228,14 @@ M = TypeVar("M", bound=Message)
 
 def record(key: Message, value: Message | None) -> LogRecord:
     """The record to append; no value takes the key's last one back."""
+    if isinstance(key, OffsetCommitKey):
+        return _offset_record(key, value)
     found = _TYPES[type(key)]
     encoded = _INT16.pack(found.number) + writer(type(key), 0)(key)
     if value is None:
         return LogRecord(encoded, None)
     assert type(value) is found.value, f"{type(value).__name__} under {type(key).__name__}"
-    version = found.written
-    if isinstance(value, OffsetCommitValue) and value.expire_timestamp != -1:
-        version = 1
-    return LogRecord(encoded, _INT16.pack(version) + writer(found.value, version)(value))
+    return LogRecord(encoded, _INT16.pack(found.written) + writer(found.value, found.written)(value))
 
 
 def read_key(key: bytes) -> Message | None:
@@ -272,6 +273,29 @@ def _read(cls: type[M], version: int, buffer: bytes) -> M:
     except ProtocolError as error:
         raise UnreadableRecordError(str(error)) from error
     return message
+
+
+def _offset_record(key: OffsetCommitKey, value: Message | None) -> LogRecord:
+    """As `record`, in half the time; it leaves to the general writer whatever is unusual."""
+    group, topic = key.group.encode(), key.topic.encode()
+    encoded = b"".join(
+        (
+            _TWO_INT16.pack(_OFFSET_COMMIT, len(group)),
+            group,
+            _INT16.pack(len(topic)),
+            topic,
+            _INT32.pack(key.partition),
+        )
+    )
+    if value is None:
+        return LogRecord(encoded, None)
+    assert isinstance(value, OffsetCommitValue), f"{type(value).__name__} under {type(key).__name__}"
+    metadata = value.metadata.encode()
+    if value.expire_timestamp == -1 and value.topic_id == ZERO_UUID and len(metadata) + 1 < _LONG:
+        start = _OFFSET_VALUE.pack(_OFFSET_COMMIT_WRITTEN, value.offset, value.leader_epoch, len(metadata) + 1)
+        return LogRecord(encoded, start + metadata + _TIMESTAMP_TAGS.pack(value.commit_timestamp, 0))
+    version = _OFFSET_COMMIT_WRITTEN if value.expire_timestamp == -1 else 1
+    return LogRecord(encoded, _INT16.pack(version) + writer(OffsetCommitValue, version)(value))
 
 
 def _read_offset_key(key: bytes) -> OffsetCommitKey:

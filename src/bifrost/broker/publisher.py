@@ -81,8 +81,8 @@ class Publisher:
             self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
         for resource_type, name in delta.configs:
             self._reconfigure(image, resource_type, name)
-        changed = {change.topic.name for change in delta.partitions.values() if change.before is None}
-        deleted = {topic.name for topic in delta.topics_deleted.values()}
+        changed = dict.fromkeys(change.topic.name for change in delta.partitions.values() if change.before is None)
+        deleted = dict.fromkeys(topic.name for topic in delta.topics_deleted.values())
         if changed or deleted:
             self._groups.topics_changed(changed, deleted)
 

@@ -184,7 +184,7 @@ class GroupCoordinator:
             try:
                 if deleted:
                     led.core.topics_deleted(deleted)
-                led.core.consumer.on_topics_changed({*changed, *deleted})
+                led.core.consumer.on_topics_changed((*changed, *deleted))
             except ApiError as error:
                 _log.warning("offsets of deleted topics stay partition=%s error=%s", led.partition.tp, error)
             self._look_at(led)
@@ -262,7 +262,9 @@ class GroupCoordinator:
 
     def _activate(self, led: _Led) -> None:
         led.state = _State.ACTIVE
-        led.core.loaded()
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        share = led.partition.tp.partition / (self._topics.partitions(OFFSETS_TOPIC) or 1)
+        led.core.loaded(retention_delay_ms=int(interval_ms * share))
         self._look_at(led)
 
     def _active(self) -> Iterator[_Led]:

@@ -7,7 +7,7 @@ and what is loaded cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
 from bifrost.coordinator.core.environment import LogRecord
@@ -49,6 +49,10 @@ class CommittedOffsets:
 
     def group_ids(self) -> Iterable[str]:
         return self._groups.keys()
+
+    def groups_in(self, topics: Collection[str]) -> list[str]:
+        """The groups that have committed something in any of these topics."""
+        return [group_id for group_id, known in self._groups.items() if not known.keys().isdisjoint(topics)]
 
     def of(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
         """The group's offsets by topic and partition; see `read`."""

@@ -46,8 +46,9 @@ class Retention:
         self._interval_ms = interval_ms
         self._to_do: deque[str] = deque()
 
-    def start(self) -> None:
-        self._wait(self._interval_ms)
+    def start(self, delay_ms: int) -> None:
+        """Look first after an interval and `delay_ms`: shards that start together need not look together."""
+        self._wait(self._interval_ms + delay_ms)
 
     def _wait(self, duration_ms: int) -> None:
         self._env.deadlines.set(_NAME, self._env.monotonic_ms() + duration_ms, self._step)

@@ -85,12 +85,12 @@ class GroupShard:
         else:
             self.consumer.replay(parsed, content)
 
-    def loaded(self) -> None:
+    def loaded(self, *, retention_delay_ms: int = 0) -> None:
         """All of the log has been replayed: time starts to run."""
         self.committed.loaded()
         self.classic.loaded()
         self.consumer.loaded()
-        self._retention.start()
+        self._retention.start(retention_delay_ms)
 
     def unload(self) -> None:
         """Another node leads from now on: everybody who waits is told so."""
@@ -132,7 +132,7 @@ class GroupShard:
 
     def topics_deleted(self, names: Collection[str]) -> None:
         """Offsets in topics that are gone mean nothing in a later topic of the same name."""
-        for group_id in list(self.committed.group_ids()):
+        for group_id in self.committed.groups_in(names):
             self._write_in_parts(list(self.committed.tombstones(group_id, names)))
 
     def _write_in_parts(self, records: Sequence[LogRecord]) -> None:

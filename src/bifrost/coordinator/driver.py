@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from random import Random
 from typing import TypeVar
 from uuid import UUID
@@ -38,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+_NEVER = inf
+
 Question = Callable[[GroupShard, Respond[R]], None]
 """What is asked of a shard; the answer may come at once or later."""
 
@@ -57,6 +60,8 @@ class _Led:
     core: GroupShard
     deadlines: Deadlines
     state: _State = _State.LOADING
+    next_ms: float = _NEVER
+    """When something of it may be due."""
 
 
 class GroupCoordinator:
@@ -91,7 +96,7 @@ class GroupCoordinator:
         self._something_to_load = asyncio.Event()
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = 0
+        self._timer_at_ms: float = _NEVER
 
     # What the broker's requests need.
 
@@ -230,8 +235,10 @@ class GroupCoordinator:
 
     def _ask(self, led: _Led, question: Question[R]) -> R | asyncio.Future[R]:
         answer: Answer[R] = Answer(led.journal)
-        question(led.core, answer)
-        self._look_at(led)
+        try:
+            question(led.core, answer)
+        finally:
+            self._look_at(led)
         return answer.outcome.result() if answer.outcome.done() else answer.outcome
 
     async def _load(self, led: _Led) -> None:
@@ -273,26 +280,35 @@ class GroupCoordinator:
     def _look_at(self, led: _Led) -> None:
         """Wake up in time for the shard's next deadline."""
         next_ms = led.deadlines.next_ms()
-        if next_ms is None or (self._timer is not None and self._timer_at_ms <= next_ms):
-            return
-        self._set_timer(next_ms)
+        led.next_ms = _NEVER if next_ms is None else next_ms
+        if led.next_ms < self._timer_at_ms:
+            self._set_timer(led.next_ms)
 
-    def _set_timer(self, at_ms: int) -> None:
+    def _set_timer(self, at_ms: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at_ms = at_ms
-        self._timer = None if self._closed else self._loop.call_at(at_ms / 1000, self._on_timer)
+        idle = self._closed or at_ms == _NEVER
+        self._timer = None if idle else self._loop.call_at(at_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
-        self._timer = None
+        """Who lives puts its deadline off, so mostly there is nothing to do but to find out when the next one is."""
         now_ms = self._monotonic_ms()
-        for led in self._active():
-            try:
-                led.deadlines.run(now_ms)
-            except ApiError as error:
-                _log.warning("change of a group not written partition=%s error=%s", led.partition.tp, error)
-        for led in self._active():
-            self._look_at(led)
+        try:
+            for led in [one for one in self._led.values() if one.next_ms <= now_ms]:
+                self._run_deadlines(led, now_ms)
+        finally:
+            self._set_timer(min((led.next_ms for led in self._led.values()), default=_NEVER))
+
+    def _run_deadlines(self, led: _Led, now_ms: int) -> None:
+        if not self._is_led(led):
+            return
+        try:
+            led.deadlines.run(now_ms)
+        except ApiError as error:
+            _log.warning("change of a group not written partition=%s error=%s", led.partition.tp, error)
+        next_ms = led.deadlines.next_ms()
+        led.next_ms = _NEVER if next_ms is None else next_ms
 
     def _monotonic_ms(self) -> int:
         """Rounded, and not cut: when the timer fires, its deadline has come."""

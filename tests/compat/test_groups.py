@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.compat.conftest import unique_name
 from tests.compat.groups import KILLED_AFTER_MS, PARTITIONS, Group, coordinators, flavour, group, quiet, values
 from tests.compat.members.flavours import FLAVOURS
 from tests.compat.members.host import own_host, wait_for
+from tests.compat.servers import Server
 
 assert all((coordinators, flavour, group)), "imported as fixtures"
 
@@ -76,14 +78,16 @@ def test_who_comes_back_goes_on_at_the_commit(group: Group) -> None:
         group.write(8)
         group.wait_until_read(16, reader)
         assert reader.commit(sync=False).kind == "committed"
-    group.wait_until_committed(group.ends)
     reader.leave()
+    group.wait_until_committed(group.ends)
 
     group.write(4)
     again = group.join(commit="auto")
     group.wait_until_read(4, again)
-    group.wait_until_committed(group.ends)
+    if "manual-commit" not in group.flavour.lacks:
+        group.wait_until_committed(group.ends)  # while it is still in; kcat commits every five seconds
     again.leave()
+    group.wait_until_committed(group.ends)
 
     group.write(4)
     last = group.join()
@@ -156,8 +160,10 @@ def test_a_pattern_finds_topics_also_later_ones(group: Group) -> None:
 
 
 @pytest.mark.parametrize("flavour", [FLAVOURS["confluent-848"]], ids=str)
-def test_the_broker_finds_later_topics_for_a_pattern(group: Group) -> None:
-    """KIP-848 leaves regular expressions to the broker; Kafka looks at most every ten seconds."""
+def test_the_broker_finds_later_topics_for_a_pattern(broker: Server, group: Group) -> None:
+    """KIP-848 leaves regular expressions to the broker, which looks every ten seconds."""
+    if broker.name == "kafka" and "COMPAT_SLOW" not in os.environ:
+        pytest.skip("seen to pass, and slow")
     family = unique_name("family")
     wire.create_topic(group.bootstrap, f"{family}.0", 1)
     member = group.join(topics=(), pattern=f"^{family}.*")
@@ -174,7 +180,7 @@ def test_a_member_that_stops_polling_is_replaced(group: Group) -> None:
     group.write(4)
     lively, sleepy = group.join(**limits), group.join(**limits)
     group.wait_until_shared(lively, sleepy)
-    sleepy.stall(KILLED_AFTER_MS / 1000 + 3)
+    sleepy.stall(KILLED_AFTER_MS / 1000 + 2)
     wait_for(lambda: lively.owned == group.places, "the lively one has all", lively, sleepy)
     assert quiet([lively], 0.3)
     wait_for(lambda: len(lively.owned) == len(sleepy.owned) == PARTITIONS // 2, "the other is back", lively, sleepy)

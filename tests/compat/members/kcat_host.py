@@ -45,7 +45,6 @@ class KcatHost(Host):
             "heartbeat.interval.ms": spec.heartbeat_ms,
             "max.poll.interval.ms": spec.max_poll_ms,
             "fetch.wait.max.ms": 50,
-            "auto.commit.interval.ms": 200,
             "topic.metadata.refresh.interval.ms": 300,
         }
         if spec.assignor is not None:

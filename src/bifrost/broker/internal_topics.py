@@ -1,7 +1,7 @@
 """The topics that the cluster makes for itself, when somebody first needs them.
 
 Their settings ask for three replicas by default. Kafka waits until there are so many brokers; here a cluster that has
-fewer makes do with those it has, so that one node works without a word of configuration (ADR 0010).
+fewer makes do with those it has, so that one node works without a word of configuration (ADR 0011).
 """
 
 from __future__ import annotations

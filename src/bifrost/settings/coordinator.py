@@ -20,7 +20,7 @@ class CoordinatorSettings:
     )
     offsets_topic_replication_factor: int = key(
         "offsets.topic.replication.factor", 3, kind=Kind.SHORT, at_least=1,
-        doc="Replicas of `__consumer_offsets`. (Kafka waits for so many brokers; here fewer will do, see ADR 0010.)",
+        doc="Replicas of `__consumer_offsets`. (Kafka waits for so many brokers; here fewer will do, see ADR 0011.)",
     )
     offsets_topic_segment_bytes: int = key(
         "offsets.topic.segment.bytes", 100 << 20, at_least=1 << 20, doc="Its segment size: small, to load quickly."

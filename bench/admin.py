@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from bench import wire
+from bench import group_wire, wire
 
 RETRY_SECONDS = 0.002
 ANSWER_SECONDS_MAX = 60.0
@@ -48,6 +48,13 @@ class Admin:
     def delete_topic(self, topic: str, *, deadline: float) -> None:
         request = wire.delete_topic(topic)
         self._until(lambda: _delete_error(self._ask(request)) == 0, deadline, f"delete {topic}")
+
+    def await_coordinators(self, *, deadline: float) -> None:
+        """Asking for a coordinator creates the topic of the groups; then all its partitions must be led and loaded."""
+        names = [f"probe{number}" for number in range(500)]  # hit each of the fifty
+        find, describe = group_wire.find_coordinator(names[0]), group_wire.describe_groups(names)
+        self._until(lambda: not any(group_wire.coordinator_errors(self._ask(find))), deadline, "find a coordinator")
+        self._until(lambda: not any(group_wire.described_errors(self._ask(describe))), deadline, "reach all groups")
 
     def write(self, topic: str, batches: list[tuple[int, bytes]], *, deadline: float) -> None:
         """Produces with acks=1 until every batch was acknowledged."""

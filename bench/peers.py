@@ -165,6 +165,18 @@ _LOG4J = """<Configuration status="ERROR"><Appenders><Console name="out">
 """
 
 
+# Of both: groups that form at once, and session timeouts short enough to be waited for.
+GROUP_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
+}
+
+
 class Kafka(Peer):
     """Apache Kafka, one combined broker and controller, defaults except addresses, factors and prompt deletion."""
 
@@ -188,15 +200,16 @@ class Kafka(Peer):
             "controller.quorum.bootstrap.servers": f"{one}:{controller_port}",
             "log.dirs": str(self.data),
             "offsets.topic.replication.factor": "1",
-            "offsets.topic.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
+            **GROUP_SETTINGS,
             "log.segment.delete.delay.ms": "100",
             "log.initial.task.delay.ms": "100",
         }
+        if self.durability is Durability.ACK:
+            properties["log.flush.interval.messages"] = "1"
         config = self.home / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         tool = [self._java, "-cp", f"{self._libs}/*", "kafka.tools.StorageTool"]
@@ -220,7 +233,9 @@ class Bifrost(Peer):
     extra_settings: ClassVar[list[str]] = []
 
     def command(self) -> list[str]:
-        settings = [f"flush.policy={self.durability.value}", "log.segment.delete.delay.ms=100", *self.extra_settings]
+        groups = [f"{name}={value}" for name, value in GROUP_SETTINGS.items()]
+        settings = [f"flush.policy={self.durability.value}", "log.segment.delete.delay.ms=100", *groups]
+        settings += self.extra_settings
         chosen = [part for setting in settings for part in ("--set", setting)]
         where = ["--data", str(self.data), "--port", str(self.port)]
         return [sys.executable, "-m", "bifrost", "up", "--brokers", "1", *where, *chosen]

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.clients import fetch, idle, latency, produce
+from bench.clients import fetch, groups, idle, latency, produce
 from bench.clients.job import Job, Result
 
 JOBS: dict[str, Callable[[Job], Result]] = {
@@ -22,6 +22,9 @@ JOBS: dict[str, Callable[[Job], Result]] = {
     "sync": latency.sync,
     "paced": latency.paced,
     "idle": idle.idle,
+    "form": groups.form,
+    "commit": groups.commit,
+    "idle_groups": groups.idle,
 }
 
 

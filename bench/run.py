@@ -126,7 +126,7 @@ def choose(kinds: list[str], effort: Effort, only: list[str]) -> list[Question]:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument(
-        "--quick", action="store_true", help="fewer, shorter, smaller: under 3 minutes, for a first look"
+        "--quick", action="store_true", help="fewer, shorter, smaller: under 4 minutes, for a first look"
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a question, or how names begin")
     parser.add_argument("--peers", default="kafka,bifrost", help="REFERENCE[,SUBJECT] of: " + ", ".join(KINDS))

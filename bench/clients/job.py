@@ -39,6 +39,12 @@ class Job:
     messages: int = 1_000_000
     rate: float = 10_000.0
     connections: int = 10_000
+    group: str = ""
+    protocol: str = "classic"
+    members: int = 1
+    rounds: int = 0
+    session_ms: int = 10_000
+    beat_seconds: float = 0.025
 
 
 def connect(port: int) -> socket.socket:

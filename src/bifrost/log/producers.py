@@ -59,21 +59,26 @@ class ProducerEntry:
 class ProducerStates:
     """The producers of a partition, up to the log's end."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("awaited", "entries")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.awaited: dict[int, tuple[int, int]] = {}
+        """Producers whose first batch found no room: its epoch and sequence. Not stored: who restarts forgets them."""
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
         """The batch that this one repeats, None if it is new and in order, otherwise `ApiError`. Changes nothing.
 
         A producer that is not known may start anywhere: its state expired or was deleted with the log's start, and
-        refusing it would stop it for good.
+        refusing it would stop it for good. Only what it sent before may have to come first.
         """
         entry = self.entries.get(header.producer_id)
-        if entry is None:
-            return None
         first = header.base_sequence
+        if entry is None:
+            epoch, expected = self.awaited.get(header.producer_id, (header.producer_epoch, first))
+            if epoch == header.producer_epoch and first != expected:
+                raise _out_of_order(header, f"sequence {first}, expected {expected}, which found no room")
+            return None
         if header.producer_epoch == entry.producer_epoch:
             batches = entry.batches
             expected = (batches[-1].last_sequence + 1) & _SEQUENCE_MASK if batches else 0
@@ -93,10 +98,19 @@ class ProducerStates:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, detail)
         return None
 
+    def expect_again(self, header: BatchHeader) -> None:
+        """There was no room for the batch. What its producer has on the way behind it may be smaller, and must wait.
+
+        Where the producer is known its sequence says so anyway. In Kafka the log directory would be offline.
+        """
+        if header.producer_id >= 0 and header.producer_id not in self.entries:
+            self.awaited[header.producer_id] = header.producer_epoch, header.base_sequence
+
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """The batch is in the log at `base_offset`; also for batches of a leader or of the past, without a check."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
+            self.awaited.pop(header.producer_id, None)
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
         elif header.producer_epoch != entry.producer_epoch:
             entry.producer_epoch = header.producer_epoch
@@ -117,7 +131,11 @@ class ProducerStates:
             entry.current_txn_first_offset = base_offset
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers that have been silent for that long. An open transaction keeps its producer."""
+        """Forgets producers that have been silent for that long. An open transaction keeps its producer.
+
+        Nor does it wait any longer for batches that found no room: their producers have given up, or come soon.
+        """
+        self.awaited.clear()
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, DiskFullError, ErrorCode
 from bifrost.log.config import LOG_APPEND_TIME
 from bifrost.log.epochs import UNDEFINED_EPOCH
 from bifrost.log.partition_log import AppendResult, LogSlice, PartitionLog
@@ -110,7 +110,11 @@ class Partition:
             raise _no_transaction(transactional_id)
         if header.size_bytes < len(records):
             records = records[: header.size_bytes]
-        result = log.append(records, header, leader_epoch=leader.epoch, now_ms=now_ms)
+        try:
+            result = log.append(records, header, leader_epoch=leader.epoch, now_ms=now_ms)
+        except DiskFullError:
+            log.producers.expect_again(header)
+            raise
         if not result.duplicate:
             self._run(leader.on_append(log.log_end_offset, log.durable_offset))
         return result

@@ -45,6 +45,32 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
     assert ProducerStates().check(header(12345)) is None
 
 
+def test_what_follows_a_first_batch_that_found_no_room_waits_for_it() -> None:
+    states = ProducerStates()
+    states.expect_again(header(0, 3))
+    assert refused(states, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(5, epoch=1)) is None, "another epoch means that the producer has given up"
+    assert states.check(header(0, 3)) is None
+    states.record(header(0, 3), 0)
+    assert states.check(header(3)) is None
+    assert states.awaited == {}
+
+
+def test_nobody_waits_for_ever_for_a_batch_that_found_no_room() -> None:
+    states = ProducerStates()
+    states.expect_again(header(0, 3))
+    states.expire(2000, 1500)
+    assert states.check(header(3)) is None
+
+
+def test_a_known_producer_goes_on_where_it_was_whatever_found_no_room() -> None:
+    states = after(header(0))
+    states.expect_again(header(1))
+    assert states.awaited == {}
+    assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(1)) is None
+
+
 def test_the_next_sequence_is_accepted() -> None:
     assert after(header(0, 3)).check(header(3)) is None
 

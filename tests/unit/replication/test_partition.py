@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, DiskFullError, ErrorCode
 from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import PartitionLog
@@ -17,6 +18,7 @@ from bifrost.protocol.records import decode_batch, encode_batch
 from bifrost.replication.manager import ReplicaManager
 from bifrost.replication.partition import Partition
 from bifrost.types import NodeId, TopicPartition
+from tests.sim.disk import FaultyDisk
 
 TP = TopicPartition("orders", 0)
 ME = NodeId(1)
@@ -189,6 +191,22 @@ def test_a_repeated_batch_is_not_written_again_and_waits_for_the_first() -> None
     assert not hosted.partition.is_acknowledged(1), "neither of them is safe yet"
     hosted.log.flush()
     assert hosted.partition.is_acknowledged(1)
+
+
+def test_what_a_producer_sent_after_a_batch_without_room_does_not_overtake_it() -> None:
+    disk = FaultyDisk(Random(1))
+    hosted = Hosted(disk=disk)
+    hosted.lead()
+    first = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    disk.space_left = 100
+    with pytest.raises(DiskFullError):
+        hosted.append(b"v" * 1000, **first)
+    with pytest.raises(ApiError) as refused:
+        hosted.append(b"v", **first | {"base_sequence": 1})
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    disk.space_left = None
+    assert hosted.append(b"v" * 1000, **first) == 0
+    assert hosted.append(b"v", **first | {"base_sequence": 1}) == 1
 
 
 def test_where_an_epoch_ended_is_told_only_as_far_as_the_high_watermark() -> None:

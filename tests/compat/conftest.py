@@ -19,6 +19,7 @@ from tests.compat.clients.driven import DrivenClient, FranzGo, Java, KafkaJs
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kcat import Kcat
 from tests.compat.members.flavours import Flavour
+from tests.compat.questions.party import await_coordinators
 from tests.compat.servers import BifrostServer, ForeignServer, PrivateServer, Server, SharedKafka, start_private
 
 CLIENTS: dict[str, type[Client]] = {
@@ -127,6 +128,12 @@ def all_clients(broker: Server) -> list[Client]:
         except Unavailable:
             continue
     return found
+
+
+@pytest.fixture(scope="session")
+def coordinators(broker: Server) -> None:
+    """The topic of the groups is there and all its partitions are loaded."""
+    await_coordinators(broker.bootstrap)
 
 
 def unique_name(prefix: str = "compat") -> str:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from tests.compat import wire
-from tests.compat.cache import Unavailable
 from tests.compat.clients.base import Record
 from tests.compat.clients.confluent import Confluent
-from tests.compat.conftest import skip_without, unique_name
-from tests.compat.members.flavours import FLAVOURS, Flavour
+from tests.compat.conftest import unique_name
+from tests.compat.members.flavours import Flavour
 from tests.compat.members.history import History, read_without_owning, two_owners
 from tests.compat.members.host import Event, Host, Member, Place, wait_for
 from tests.compat.members.spec import Spec
-from tests.compat.questions.party import await_coordinators
-from tests.compat.servers import Server
 
 PARTITIONS = 4
 KILLED_AFTER_MS = 1_500
@@ -112,28 +106,6 @@ class Group:
 
 def values(member: Member) -> list[str]:
     return sorted(record.value for record in member.records)
-
-
-@pytest.fixture(params=sorted(FLAVOURS))
-def flavour(request: pytest.FixtureRequest) -> Flavour:
-    return FLAVOURS[request.param]
-
-
-@pytest.fixture(scope="session")
-def coordinators(broker: Server) -> None:
-    """The topic of the groups is there and all its partitions are loaded."""
-    await_coordinators(broker.bootstrap)
-
-
-@pytest.fixture
-def group(broker: Server, flavour: Flavour, coordinators: None) -> Iterator[Group]:
-    try:
-        flavour.shared_host()
-    except Unavailable as error:
-        skip_without(error)
-    made = Group(broker.bootstrap, flavour)
-    yield made
-    made.close()
 
 
 def quiet(members: list[Member], seconds: float) -> bool:

@@ -8,12 +8,10 @@ import pytest
 
 from tests.compat.clients.base import ClientError
 from tests.compat.clients.group_admin import GROUP_ADMINS, GroupAdmin, Listed
-from tests.compat.groups import Group, coordinators
+from tests.compat.groups import Group
 from tests.compat.members.flavours import FLAVOURS
 from tests.compat.members.host import Member
 from tests.compat.servers import Server
-
-assert coordinators, "imported as a fixture"
 
 UNKNOWN_MEMBER_ID = 25
 NON_EMPTY_GROUP = 68

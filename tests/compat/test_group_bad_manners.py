@@ -13,13 +13,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compat import wire
-from tests.compat.groups import coordinators
 from tests.compat.questions.catalogue import Bound
 from tests.compat.questions.party import Party
 from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
-
-assert coordinators, "imported as a fixture"
 
 PATIENCE_MS = 1_000
 """The session and rebalance timeouts of those whose end is waited for."""

@@ -19,14 +19,12 @@ from confluent_kafka import KafkaError, Message, Producer
 from tests.compat import wire
 from tests.compat.cache import Unavailable
 from tests.compat.conftest import skip_without, unique_name
-from tests.compat.groups import Group, coordinators
+from tests.compat.groups import Group
 from tests.compat.members.flavours import FLAVOURS, Flavour
 from tests.compat.members.history import History, anomalies
 from tests.compat.members.host import Host, Member, wait_for
 from tests.compat.members.spec import Spec
 from tests.compat.servers import Server
-
-assert coordinators, "imported as a fixture"
 
 SECONDS = {"kafka": 5.0, "bifrost": 10.0, "foreign": 10.0}
 if "CHURN_SECONDS" in os.environ:

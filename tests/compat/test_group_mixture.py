@@ -8,13 +8,11 @@ import pytest
 
 from tests.compat.cache import Unavailable
 from tests.compat.conftest import skip_without
-from tests.compat.groups import Group, coordinators
+from tests.compat.groups import Group
 from tests.compat.members.flavours import FLAVOURS
 from tests.compat.members.history import History, anomalies
 from tests.compat.members.host import Member, wait_for
 from tests.compat.servers import Server
-
-assert coordinators, "imported as a fixture"
 
 CLASSIC = ("confluent", "kafka-python", "aiokafka")
 CONSUMER = ("confluent-848", "java-848", "franz-go-848")

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.compat import wire
-from tests.compat.conftest import unique_name
-from tests.compat.groups import KILLED_AFTER_MS, PARTITIONS, Group, coordinators, flavour, group, quiet, values
-from tests.compat.members.flavours import FLAVOURS
+from tests.compat.cache import Unavailable
+from tests.compat.conftest import skip_without, unique_name
+from tests.compat.groups import KILLED_AFTER_MS, PARTITIONS, Group, quiet, values
+from tests.compat.members.flavours import FLAVOURS, Flavour
 from tests.compat.members.host import own_host, wait_for
 from tests.compat.servers import Server
 
-assert all((coordinators, flavour, group)), "imported as fixtures"
+
+@pytest.fixture(params=sorted(FLAVOURS))
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    return FLAVOURS[request.param]
+
+
+@pytest.fixture
+def group(broker: Server, flavour: Flavour, coordinators: None) -> Iterator[Group]:
+    try:
+        flavour.shared_host()
+    except Unavailable as error:
+        skip_without(error)
+    made = Group(broker.bootstrap, flavour)
+    yield made
+    made.close()
 
 
 def lacking(group: Group, *features: str) -> None:

@@ -19,15 +19,12 @@ from tests.compat.cache import Unavailable
 from tests.compat.clients.base import LATEST
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import FOREIGN, skip_without
-from tests.compat.groups import coordinators
 from tests.compat.questions.catalogue import Bound
 from tests.compat.questions.group_records import OFFSETS_TOPIC, coordinator_partition
 from tests.compat.questions.party import Party
 from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 from tests.compat.wire import Wire
-
-assert coordinators, "imported as a fixture"
 
 
 @dataclass(frozen=True)

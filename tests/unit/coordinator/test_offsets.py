@@ -100,6 +100,17 @@ def test_a_time_of_expiry_is_kept_as_old_clients_could_name_it() -> None:
     assert stored.expire_timestamp == EPOCH_MS + 1_000
 
 
+@pytest.mark.parametrize(
+    ("retention_ms", "expires_ms"), [((1 << 63) - 1, (1 << 63) - 1), (-(1 << 63), EPOCH_MS - (1 << 63))]
+)
+def test_an_absurd_time_of_expiry_still_fits_into_its_record(retention_ms: int, expires_ms: int) -> None:
+    shard = WholeShard()
+    shard.commit({("orders", 0): 1}, version=4, retention_ms=retention_ms)
+    stored = shard.stored("orders", 0)
+    assert stored is not None
+    assert stored.expire_timestamp == expires_ms
+
+
 class TestWhoMayCommit:
     """The rules of the groups themselves are tested with them: here is what happens between them."""
 

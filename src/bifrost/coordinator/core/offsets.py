@@ -41,6 +41,7 @@ from bifrost.protocol.schema import ZERO_UUID
 NO_OFFSET = -1
 _NO_GROUP_ERROR_SINCE = 9  # OffsetCommit: before that, clients know only that their generation is wrong
 _TOPIC_IDS_SINCE = 10  # OffsetCommit and OffsetFetch
+_FOREVER_MS = (1 << 63) - 1
 
 _Named = tuple[str, OffsetCommitRequestTopic]
 """A topic's name, which the request itself may not have, and what is committed for it."""
@@ -74,7 +75,7 @@ class Offsets:
         if wanted:
             self._check_commit(request, version, wanted)
         now_ms = self._env.now_ms()
-        expires_ms = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+        expires_ms = -1 if request.retention_time_ms == -1 else min(now_ms + request.retention_time_ms, _FOREVER_MS)
         records: list[LogRecord] = []
         for name, topic in wanted:
             answer = _topic_answer(response, topic)

@@ -178,7 +178,7 @@ class Node:
 
     async def _open_logs(self, image: MetadataImage) -> LogManager:
         settings, node_id = self.settings, self._node_id
-        self._logs = logs = LogManager(
+        logs = LogManager(
             self._disk,
             [one for one in self._directories if one.path in settings.log_directories],
             loop=self._loop,
@@ -196,6 +196,7 @@ class Node:
         await logs.load()
         if not logs.directories:
             raise next(iter(logs.offline.values()))
+        self._logs = logs  # from here on the loss of the last directory stops the node; before, others might still open
         return logs
 
     def request_stop(self, clean: bool = True) -> None:

@@ -46,6 +46,28 @@ async def test_a_node_starts_serves_and_stops() -> None:
     assert [door.is_open for door in doors.opened] == [False]
 
 
+@pytest.mark.parametrize("broken", ["/one", "/two"])
+@on_loop
+async def test_a_node_starts_with_the_directories_that_open(broken: str) -> None:
+    disk = BrokenDisk()
+    disk.fails = lambda path: StorageError(path, "input/output error") if path.startswith(f"{broken}/meta") else None
+    node = make(disk, log_dirs="/one,/two", metadata_log_dir="/metadata")
+    await node.start()
+    running = asyncio.create_task(node.run_until_stopped())
+    await turns()
+    assert not running.done()
+    node.request_stop()
+    await running
+
+
+@on_loop
+async def test_a_node_does_not_start_without_any_directory() -> None:
+    disk = BrokenDisk()
+    disk.fails = lambda path: StorageError(path, "input/output error") if "/meta.properties" in path else None
+    with pytest.raises(StartError, match="input/output error"):
+        await make(disk, log_dirs="/one,/two", metadata_log_dir="/metadata").start()
+
+
 @on_loop
 async def test_two_nodes_do_not_share_a_directory() -> None:
     disk = BrokenDisk()
@@ -93,15 +115,6 @@ async def test_a_disk_that_cannot_be_read_keeps_it_from_starting() -> None:
     disk.fails = lambda path: StorageError(path, "input/output error")
     with pytest.raises(StartError, match="input/output error"):
         await make(disk).start()
-
-
-@on_loop
-async def test_one_directory_of_two_may_fail_at_start() -> None:
-    disk = BrokenDisk()
-    disk.fails = lambda path: StorageError(path, "input/output error") if path.startswith("/bad") else None
-    node = make(disk, log_dirs="/data,/bad")
-    await node.start()
-    await stop(node)
 
 
 @on_loop

@@ -124,7 +124,7 @@ class Nemesis:
     # Troubles of the disk.
 
     async def _fill_disk(self) -> None:
-        self._world.disk_is_sound = False
+        self._world.harm_disk()
         self._world.disk.space_left = self._rng.choice((0, 100, 1_000, 10_000))
         await self._for_a_while(4.0)
         self._world.heal_disk()
@@ -141,7 +141,7 @@ class Nemesis:
         operations = rng.choice(
             ({"sync"}, {"sync"}, {"sync", "sync_directory", "sync_filesystem"}, {"write"}, {"rename"})
         )
-        world.disk_is_sound = False
+        world.harm_disk()
         world.loses_power_on_failure = rng.random() < 0.5
         world.disk.fail_on = lambda operation, path: operation in operations and path.startswith(directory)
         await self._for_a_while(3.0)

@@ -39,6 +39,7 @@ class Life:
         self.ended: asyncio.Future[None] = loop.create_future()
         self.power_lost = False
         """Whether its end takes the memory of the machine along."""
+        self.met_bad_disk = False
 
 
 class World:
@@ -131,15 +132,25 @@ class World:
         self.network.heal()
         self.heal_disk()
 
+    def harm_disk(self) -> None:
+        """The disk is about to fail those who use it."""
+        self.disk_is_sound = False
+        if self.life is not None:
+            self.life.met_bad_disk = True
+
     def heal_disk(self) -> None:
         self.disk.space_left = None
         self.disk.fail_on = None
         self.disk.stop_in = None
         self.disk_is_sound = True
         self.loop.disk_delay_s = self._disk_delay_s
+        self._get_directories_back()
+
+    def _get_directories_back(self) -> None:
+        """Restart the node if it has given one up that is well again, as an operator would."""
         node = self.life.node if self.life is not None else None
-        if node is not None and node._logs is not None and node._logs.offline:
-            self.stop(down_s=0.1)  # as an operator would, to get the directory back
+        if self.disk_is_sound and node is not None and node._logs is not None and node._logs.offline:
+            self.stop(down_s=0.1)
 
     def close(self) -> None:
         """Nobody looks at anything any more."""
@@ -163,6 +174,7 @@ class World:
     def _start(self) -> Life:
         life = self.life = Life(len(self._lives) + 1, self.loop)
         self._lives.append(life)
+        life.met_bad_disk = not self.disk_is_sound
         self.trace.note("node", life.process.name, "starts")
         life.process.on_death.append(lambda: self.loop.call_outside(0, self._after_death, life))
         task = life.process.spawn(self._live(life))
@@ -178,6 +190,7 @@ class World:
         await node.start()
         self.trace.note("node", life.process.name, "serves")
         life.serving.set_result(True)
+        self._get_directories_back()
         await node.run_until_stopped()
 
     def _after_exit(self, life: Life, done: asyncio.Task[Any]) -> None:
@@ -187,7 +200,8 @@ class World:
         error = None if done.cancelled() else done.exception()
         if error is not None:
             of_the_disk = isinstance(error, StorageError | StartError)
-            if self.disk_is_sound or not of_the_disk:
+            had_trouble = not self.disk_is_sound or (life.met_bad_disk and not life.serving.done())
+            if not of_the_disk or not had_trouble:
                 self.complain("node failed", repr(error))
                 self._failures += 1
             life.power_lost = self.loses_power_on_failure

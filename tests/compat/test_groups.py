@@ -188,9 +188,9 @@ def test_the_broker_finds_later_topics_for_a_pattern(broker: Server, group: Grou
     wait_for(lambda: (f"{family}.1", 0) in member.owned, "a topic that matches and came later", member)
 
 
+@pytest.mark.parametrize("flavour", [FLAVOURS["confluent"], FLAVOURS["java-848"]], ids=str)
 def test_a_member_that_stops_polling_is_replaced(group: Group) -> None:
     """Its client gives up its place, though its heartbeats went on; when it polls again it is back."""
-    lacking(group, "stall")
     group.is_judged = False
     limits: dict[str, Any] = {"session_ms": KILLED_AFTER_MS, "max_poll_ms": KILLED_AFTER_MS}
     group.write(4)

@@ -66,15 +66,14 @@ FLAVOURS = {
     each.name: each
     for each in (
         Flavour("confluent", "confluent"),
-        # Leaves only when the application polls again.
-        Flavour("confluent-848", "confluent", "consumer", frozenset({"cooperative", "stall"})),
+        Flavour("confluent-848", "confluent", "consumer", frozenset({"cooperative"})),
         Flavour("kafka-python", "kafka-python", lacks=frozenset({"later-topics"})),
         Flavour("aiokafka", "aiokafka", lacks=frozenset({"cooperative"})),
-        Flavour("kcat", "kcat", lacks=frozenset({"manual-commit", "stall", "exact-times"})),
-        Flavour("kafkajs", "kafkajs", lacks=frozenset({"static", "cooperative", "stall", "later-topics"})),
+        Flavour("kcat", "kcat", lacks=frozenset({"manual-commit", "exact-times"})),
+        Flavour("kafkajs", "kafkajs", lacks=frozenset({"static", "cooperative", "later-topics"})),
         Flavour("java", "java"),
         Flavour("java-848", "java", "consumer", frozenset({"cooperative"})),
-        Flavour("franz-go", "franz-go", lacks=frozenset({"stall"})),
-        Flavour("franz-go-848", "franz-go", "consumer", frozenset({"cooperative", "stall"})),
+        Flavour("franz-go", "franz-go"),
+        Flavour("franz-go-848", "franz-go", "consumer", frozenset({"cooperative"})),
     )
 }

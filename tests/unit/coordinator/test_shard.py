@@ -146,6 +146,14 @@ class TestChangeOfProtocol:
             assert [group.group_type for group in after.core.list_groups((), ())] == ["classic"]
             assert after.fetch(("orders", 0)) == [5]
 
+    def test_a_member_of_before_is_told_to_forget_its_id_first(self) -> None:
+        shard = WholeShard()
+        shard.heartbeat("m", 0, ["orders"])
+        shard.heartbeat("m", -1)
+        with pytest.raises(AssertionError, match=str(int(ErrorCode.UNKNOWN_MEMBER_ID))):
+            shard.join_classic("orders", member_id="of a log that was lost")
+        shard.join_classic("orders")
+
     def test_not_while_somebody_is_in_it(self) -> None:
         shard = WholeShard()
         shard.heartbeat("m", 0, ["orders"])

@@ -165,7 +165,12 @@ class WholeShard:
     # Members.
 
     def join_classic(
-        self, *topics: str, group_id: str = GROUP, protocol_type: str = "consumer", session_ms: int = 10_000
+        self,
+        *topics: str,
+        group_id: str = GROUP,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        member_id: str = "",
     ) -> str:
         """A group of one classic member at work; its id."""
         joined: list[JoinGroupResponse] = []
@@ -174,7 +179,7 @@ class WholeShard:
             group_id=group_id,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=60_000,
-            member_id="",
+            member_id=member_id,
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from bifrost.coordinator.core.classic.group import ClassicState
@@ -95,8 +97,10 @@ def test_an_empty_group_takes_members_of_another_type() -> None:
 
 def test_a_group_of_another_kind_is_refused() -> None:
     shard = Shard()
-    shard.groups[GROUP] = object()
+    shard.groups[GROUP] = SimpleNamespace(is_empty=False)
     assert codes(shard.join()) == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
+    shard.groups[GROUP] = SimpleNamespace(is_empty=True)
+    assert codes(shard.join(member_id="of before")) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
 def test_protocols_of_members_that_left_do_not_count() -> None:

@@ -96,10 +96,10 @@ class Joins:
         known = self._groups.get(request.group_id)
         if isinstance(known, ClassicGroup):
             return known
-        if known is not None:
+        if known is not None and not known.is_empty:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{request.group_id} is not a classic group")
-        if request.member_id:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id}")
+        if request.member_id:  # it forgets its id then, and an empty group of another kind is no hindrance any more
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {request.group_id}")
         group = ClassicGroup(request.group_id, state_since_ms=self._env.now_ms())
         if not group.supports(request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member without any protocol")

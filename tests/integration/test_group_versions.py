@@ -122,11 +122,9 @@ class TestFindCoordinator:
         for found in answers:
             assert (found.error_code, found.node_id, found.host, found.port) == (0, 0, host, int(port))
 
-    @pytest.mark.parametrize(
-        ("key_type", "code"),
-        [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.INVALID_REQUEST), (7, ErrorCode.INVALID_REQUEST)],
-    )
-    def test_nobody_coordinates_what_is_not_there_yet(self, wire: Wire, key_type: int, code: ErrorCode) -> None:
+    @pytest.mark.parametrize("key_type", [1, 2, 7])
+    def test_nobody_coordinates_what_is_not_there_yet(self, wire: Wire, key_type: int) -> None:
+        code = ErrorCode.INVALID_REQUEST
         answer = wire.call(1, FindCoordinatorRequest(key="x", key_type=key_type))
         assert (answer.error_code, answer.node_id, answer.host, answer.port) == (code, -1, "", -1)
         (answer,) = wire.call(6, FindCoordinatorRequest(coordinator_keys=["x"], key_type=key_type)).coordinators

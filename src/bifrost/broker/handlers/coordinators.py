@@ -26,7 +26,8 @@ def _none_found(request: FindCoordinatorRequest, code: ErrorCode, detail: str) -
 async def find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """v1 key types; v4 many keys at once (KIP-699); v6 share groups (KIP-932), which are not there yet."""
     if request.key_type == TRANSACTION:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not there yet")
+        # An error that clients give up on: they would look for a coordinator that is merely not available for ever.
+        raise ApiError(ErrorCode.INVALID_REQUEST, "transactions are not there yet")
     if request.key_type != GROUP:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"no coordinator for keys of type {request.key_type}")
     await _ensure_topic(ctx)

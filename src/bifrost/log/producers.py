@@ -76,7 +76,7 @@ class ProducerStates:
         first = header.base_sequence
         if entry is None:
             epoch, expected = self.awaited.get(header.producer_id, (header.producer_epoch, first))
-            if epoch == header.producer_epoch and first != expected:
+            if epoch == header.producer_epoch and first > expected:
                 raise _out_of_order(header, f"sequence {first}, expected {expected}, which found no room")
             return None
         if header.producer_epoch == entry.producer_epoch:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bifrost.errors import ErrorCode
+from bifrost.protocol.messages.log_dirs import DescribeLogDirsRequest
 from bifrost.testing import Cluster
 from tests.integration.command import Command, run
 from tests.integration.conftest import create_topic
@@ -83,6 +84,13 @@ def test_a_node_with_another_disk_goes_on_with_what_is_there(disk: SmallDisk, tm
                 expected = ErrorCode.KAFKA_STORAGE_ERROR if partition in lost else ErrorCode.NONE
                 assert wire.produce("t", batch(b"after"), partition=partition).error_code == expected
                 assert wire.fetch("t", 0, partition=partition).error_code == expected
+            states = {one.log_dir: one for one in wire.call(4, DescribeLogDirsRequest(topics=None)).results}
+            assert states[str(disk.path / "data")].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            (kept,) = states[str(healthy)].topics
+            assert {one.partition_index: one.partition_size > 0 for one in kept.partitions} == dict.fromkeys(
+                {0, 1, 2, 3} - lost, True
+            )
+            assert 0 < states[str(healthy)].usable_bytes < states[str(healthy)].total_bytes
             create_topic(wire, "new", partitions=2)
             assert [wire.produce("new", batch(b"x"), partition=index).error_code for index in range(2)] == [0, 0]
         cluster.stop(0)

@@ -19,6 +19,7 @@ from bifrost.protocol.messages.log_offsets import (
 from bifrost.protocol.messages.producers import InitProducerIdRequest
 from bifrost.protocol.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic, DeleteTopicsRequest
 from bifrost.testing import Cluster
+from tests.integration.configs import BROKER, TOPIC, set_config
 from tests.integration.conftest import create_topic
 from tests.integration.wire import NOW, Wire, batch
 
@@ -61,6 +62,10 @@ def write_everything(before: Before, wire: Wire) -> None:
     grown = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="plain", count=3)], timeout_ms=1000)
     assert wire.call(3, grown).results[0].error_code == 0
     assert wire.call(3, DeleteTopicsRequest(topic_names=["doomed"], timeout_ms=1000)).responses[0].error_code == 0
+    set_config(wire, TOPIC, "plain", "max.message.bytes", "400000")
+    set_config(wire, TOPIC, "plain", "segment.ms", "5000")
+    set_config(wire, TOPIC, "plain", "segment.ms", None)
+    set_config(wire, BROKER, "", "message.max.bytes", "300000")
     before.topics = {name: wire.describe(name) for name in ("plain", "empty")}
     before.cluster_id = wire.call(0, DescribeClusterRequest()).cluster_id
 
@@ -155,16 +160,19 @@ def test_a_deleted_topic_stays_deleted(wire: Wire) -> None:
     assert wire.produce("doomed", batch(b"x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_topics_keep_their_configs(wire: Wire) -> None:
+def test_topics_and_brokers_keep_their_configs(wire: Wire) -> None:
     resource = DescribeConfigsResource(
-        resource_type=2, resource_name="plain", configuration_keys=["max.message.bytes", "segment.bytes"]
+        resource_type=2, resource_name="plain", configuration_keys=["max.message.bytes", "segment.bytes", "segment.ms"]
     )
     (result,) = wire.call(4, DescribeConfigsRequest(resources=[resource])).results
     assert {entry.name: entry.value for entry in result.configs} == {
-        "max.message.bytes": "500000",
+        "max.message.bytes": "400000",
         "segment.bytes": str(1 << 20),
+        "segment.ms": "604800000",
     }
-    assert wire.produce("plain", batch(b"x" * 600_000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert wire.produce("plain", batch(b"x" * 350_000), partition=2).error_code == 0
+    assert wire.produce("plain", batch(b"x" * 450_000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert wire.produce("empty", batch(b"x" * 350_000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_the_cluster_is_the_same(before: Before, wire: Wire) -> None:

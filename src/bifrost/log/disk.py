@@ -1,32 +1,23 @@
-"""Where bytes are kept: the interface to a file system, and the real one.
+"""Where bytes are kept: the interface to a file system.
 
-This file decides how each promise of the interface is kept on Linux and, where it lacks a call, on macOS: what
-reaches the platter, what is read without waiting, how a directory is locked. Every failure leaves it as a
-`StorageError` that names the path (`DiskFullError` when there is no room), never as an `OSError`.
-
-It must never retry a failed sync: after one the kernel may have dropped the dirty pages and would call the next one a
-success. It must never close a descriptor that somebody may still be reading from: a `RealFile` closes its own when
-its last user lets go of it, so that a read in a thread can never hit another file under a reused number.
+What is behind it decides where they really go: the machine's own (`real_disk`), memory (`memory_disk`), or in the
+simulator a disk that fails and forgets. Every failure leaves it as a `StorageError` that names the path, or as a
+`DiskFullError` when there is no room, never as an `OSError`.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import posixpath
-import shutil
-import sys
-from typing import Final, Protocol, TypeAlias
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from bifrost.errors import DiskFullError, StorageError
+from bifrost.errors import StorageError
+
+if TYPE_CHECKING:
+    from bifrost.log.kernel_sync import KernelSync
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-
-_SYNCFS_SINCE: Final = (5, 8)
-"""Before this version of Linux, syncfs(2) kept write-back errors to itself."""
 
 
 class File(Protocol):
@@ -55,6 +46,13 @@ class File(Protocol):
 
     def fileno(self) -> int | None:
         """The descriptor for sendfile(2), if there is one; valid while this object is alive."""
+
+
+class Space(NamedTuple):
+    """How large a volume is, and how much of it can still be written; -1 where nobody knows."""
+
+    total_bytes: int = -1
+    usable_bytes: int = -1
 
 
 class DirectoryInUseError(StorageError):
@@ -99,6 +97,12 @@ class Disk(Protocol):
     def sync_filesystem(self, path: str) -> bool:
         """Everything written to the file system of `path` survives; False where the machine cannot say so."""
 
+    def background_sync(self, loop: asyncio.AbstractEventLoop) -> KernelSync | None:
+        """Syncs of plain files that need no thread, where there is such a thing."""
+
+    def space(self, path: str) -> Space:
+        """Of the volume that the path is on, if it can be told."""
+
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
@@ -106,274 +110,3 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> Lock:
         """Holds the file exclusively, across processes and inside this one, or `DirectoryInUseError`."""
-
-
-class RealFile:
-    """A file of the operating system."""
-
-    __slots__ = ("_fd", "path")
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.path = path
-        self._fd = fd
-
-    def __del__(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def write_at(self, data: Buffer, position: int) -> None:
-        try:
-            written = os.pwrite(self._fd, data, position)
-            if written != len(data):
-                self._write_rest(data, position, written)
-        except OSError as error:
-            raise _storage_error(self.path, error) from error
-
-    def _write_rest(self, data: Buffer, position: int, written: int) -> None:
-        view = memoryview(data)
-        while written < len(view):
-            step = os.pwrite(self._fd, view[written:], position + written)
-            if step == 0:
-                raise OSError(errno.ENOSPC, "nothing was written")
-            written += step
-
-    def read_at(self, size: int, position: int) -> Buffer:
-        try:
-            data = os.pread(self._fd, size, position)
-            if len(data) == size:
-                return data
-            parts = [data]  # the end of the file, or a kernel that caps one read at 2 GiB
-            while data and (missing := size - sum(map(len, parts))) > 0:
-                data = os.pread(self._fd, missing, position + size - missing)
-                parts.append(data)
-            return b"".join(parts)
-        except OSError as error:
-            raise _storage_error(self.path, error) from error
-
-    def read_cached(self, size: int, position: int) -> Buffer | None:
-        if not _nowait.supported:
-            return self.read_at(size, position)
-        buffer = bytearray(size)
-        try:
-            read = os.preadv(self._fd, [buffer], position, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise _storage_error(self.path, error) from error
-            _nowait.supported = False  # this file system cannot tell cold pages from warm ones: read and wait
-            return self.read_at(size, position)
-        return buffer if read == size else None
-
-    def sync(self) -> None:
-        try:
-            _sync_data(self._fd)
-        except OSError as error:
-            raise _storage_error(self.path, error) from error
-
-    def truncate(self, size: int) -> None:
-        try:
-            os.ftruncate(self._fd, size)
-        except OSError as error:
-            raise _storage_error(self.path, error) from error
-
-    def size(self) -> int:
-        try:
-            return os.fstat(self._fd).st_size
-        except OSError as error:
-            raise _storage_error(self.path, error) from error
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def fileno(self) -> int | None:
-        return self._fd
-
-
-class RealLock:
-    """Two kinds of lock on one descriptor: POSIX keeps Apache Kafka out, flock another node in this process."""
-
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def release(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-
-class RealDisk:
-    """The file system of the machine. Has no state, so that it can be handed to a worker process."""
-
-    __slots__ = ()
-
-    def open(self, path: str, *, create: bool = False) -> RealFile:
-        try:
-            return RealFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def exists(self, path: str) -> bool:
-        return os.path.exists(path)
-
-    def listdir(self, path: str) -> list[str]:
-        try:
-            return sorted(os.listdir(path))
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def directories(self, path: str) -> list[str]:
-        try:
-            with os.scandir(path) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def file_sizes(self, path: str) -> dict[str, int]:
-        try:
-            with os.scandir(path) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def makedirs(self, path: str) -> None:
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def rename(self, old: str, new: str) -> None:
-        try:
-            os.replace(old, new)
-        except OSError as error:
-            raise _storage_error(old, error) from error
-
-    def remove(self, path: str) -> None:
-        try:
-            os.remove(path)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def remove_tree(self, path: str) -> None:
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def sync_directory(self, path: str) -> None:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def sync_filesystem(self, path: str) -> bool:
-        if _kernel_version() < _SYNCFS_SINCE:
-            return False
-        try:
-            return _syncfs(path)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-    def read_bytes(self, path: str) -> bytes:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                parts = [os.read(fd, _READ_BYTES)]
-                while len(parts[-1]) == _READ_BYTES:
-                    parts.append(os.read(fd, _READ_BYTES))
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-        return b"".join(parts)
-
-    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        temporary = path + TEMPORARY_SUFFIX
-        file = self.open(temporary, create=True)
-        try:
-            file.truncate(0)
-            file.write_at(data, 0)
-            if sync:
-                file.sync()
-        finally:
-            file.close()
-        self.rename(temporary, path)
-        if sync:
-            self.sync_directory(posixpath.dirname(path))
-
-    def lock(self, path: str) -> RealLock:
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            raise DirectoryInUseError(path, "another node uses this directory") from error
-        return RealLock(fd)
-
-
-_READ_BYTES: Final = 1 << 16
-_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-
-
-class _Nowait:
-    """Whether reads can be told not to wait; learned once, by trying."""
-
-    __slots__ = ("supported",)
-
-    def __init__(self) -> None:
-        self.supported = hasattr(os, "RWF_NOWAIT")
-
-
-_nowait = _Nowait()
-
-
-def _storage_error(path: str, error: OSError) -> StorageError:
-    kind = DiskFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
-    return kind(path, error.strerror or str(error))
-
-
-if sys.platform == "darwin":
-
-    def _sync_data(fd: int) -> None:
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync(2) of macOS stops at the drive's own cache
-
-else:
-    _sync_data = os.fdatasync
-
-
-def _kernel_version() -> tuple[int, int]:
-    """(0, 0) where the kernel is not Linux."""
-    name = os.uname()
-    if name.sysname != "Linux":
-        return 0, 0
-    major, minor = name.release.split(".")[:2]
-    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
-
-
-def _syncfs(path: str) -> bool:
-    import ctypes  # the os module has no syncfs, and only a start, a stop and crowded rounds want it
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if call is None:
-        return False
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if call(fd) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    finally:
-        os.close(fd)
-    return True

@@ -11,6 +11,7 @@ stored, recovery has to start where it would have started before.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from threading import Lock
 
 from bifrost.errors import DiskFullError, StorageError
@@ -86,6 +87,17 @@ class FlushJob:
         except StorageError:
             if not self._state.deleted:
                 raise
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether to sync the files is all that there is to do."""
+        return self._epochs is None and not self._paths
+
+    def check(self, errors: Mapping[File, StorageError]) -> None:
+        """As `run`, for a plain job whose files somebody else has synced, all but those in `errors`."""
+        for file in self.files:
+            if file in errors and not self._state.deleted:
+                raise errors[file]
 
     def prepare(self) -> None:
         """Writes without a sync what is not in a file yet: for a round that ends with a sync of the file system."""

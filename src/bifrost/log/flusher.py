@@ -1,8 +1,9 @@
 """Group commit: the logs of one log directory share their syncs.
 
 This file decides when the disk is asked to sync and what that asks for. Appends only mark their log; a round takes
-all logs marked by then, runs in the loop's executor, and when it is over their durable offsets advance. What is
-appended meanwhile waits for the next round: at most one is under way, so under load rounds grow instead of queueing.
+all logs marked by then, is done by the kernel (`kernel_sync`) or in the loop's executor, and when it is over their
+durable offsets advance. What is appended meanwhile waits for the next round: at most one is under way, so under load
+rounds grow instead of queueing.
 
 A failed sync is never tried again, because the kernel may have dropped the pages and would call it a success: the
 flusher stops for good, nothing after it is ever acknowledged, and `on_failure` takes the directory offline.
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from bifrost.errors import StorageError
-from bifrost.log.disk import Disk
+from bifrost.log.disk import Disk, File
 from bifrost.log.flush_job import FlushJob
 from bifrost.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from bifrost.log.kernel_sync import KernelSync
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +51,8 @@ class Flusher:
         self._dirty: dict[PartitionLog, None] = {}
         self._round: list[tuple[PartitionLog, FlushJob]] = []
         self._parts_left = 0
+        self._kernel: KernelSync | None = None
+        self._kernel_was_asked = False
         self._scheduled = False
         self._failed = False
         self._idle: asyncio.Future[None] | None = None
@@ -76,13 +82,34 @@ class Flusher:
             return
         logs, self._dirty = self._dirty, {}
         self._round = [(log, log.begin_flush()) for log in logs]
-        parts = _parts(self._disk, self._directory, [job for _, job in self._round])
-        self._parts_left = len(parts)
-        for part in parts:
-            self._loop.run_in_executor(None, part).add_done_callback(self._finish_part)
+        jobs = [job for _, job in self._round]
+        files = [file for job in jobs for file in job.files]
+        taken = self._start_in_kernel(files) if all(job.is_plain for job in jobs) else 0
+        self._parts_left = int(taken > 0)
+        if not files or taken < len(files):
+            parts = _parts(self._disk, self._directory, jobs)
+            self._parts_left += len(parts)
+            for part in parts:
+                self._loop.run_in_executor(None, part).add_done_callback(self._finish_in_executor)
 
-    def _finish_part(self, done: asyncio.Future[None]) -> None:
-        self._parts_left -= 1
+    def _start_in_kernel(self, files: list[File]) -> int:
+        """How many of the files the kernel has agreed to sync."""
+        if not files or len(files) >= SYNCFS_FILES_MIN:
+            return 0
+        if not self._kernel_was_asked:
+            self._kernel_was_asked = True
+            self._kernel = self._disk.background_sync(self._loop)
+        return 0 if self._kernel is None else self._kernel.start(files, self._finish_in_kernel)
+
+    def _finish_in_kernel(self, errors: Mapping[File, StorageError]) -> None:
+        try:
+            for _, job in self._round:
+                job.check(errors)
+        except StorageError as error:
+            self._fail(error)
+        self._finish_part()
+
+    def _finish_in_executor(self, done: asyncio.Future[None]) -> None:
         if done.cancelled():
             self._failed = True  # the executor was shut down: nobody knows what was synced
         else:
@@ -90,6 +117,10 @@ class Flusher:
                 done.result()
             except StorageError as error:
                 self._fail(error)
+        self._finish_part()
+
+    def _finish_part(self) -> None:
+        self._parts_left -= 1
         if self._parts_left:
             return
         finished, self._round = self._round, []

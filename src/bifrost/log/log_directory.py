@@ -11,7 +11,7 @@ import logging
 import posixpath
 from collections.abc import Mapping
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from bifrost.errors import StorageError
@@ -28,7 +28,7 @@ from bifrost.log.checkpoints import (
     encode_properties,
     encode_uuid,
 )
-from bifrost.log.disk import Disk, Lock
+from bifrost.log.disk import Disk, Lock, Space
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -39,6 +39,16 @@ _META_VERSION: Final = "1"
 
 class ForeignDirectoryError(StorageError):
     """The directory belongs to another cluster or node: starting on it would mix two clusters' data."""
+
+
+class DirectoryState(NamedTuple):
+    """A log directory as an administrator sees it."""
+
+    path: str
+    sizes: Mapping[TopicPartition, int] | None
+    """Of the logs in it; None when it is offline."""
+    is_cordoned: bool
+    space: Space
 
 
 class LogDirectory:

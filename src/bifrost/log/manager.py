@@ -29,7 +29,7 @@ from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
 from bifrost.log.loading import load_topic_id
-from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
+from bifrost.log.log_directory import DirectoryState, ForeignDirectoryError, LogDirectory
 from bifrost.log.names import (
     DELETED_DIRECTORY,
     METADATA_FILE,
@@ -112,6 +112,10 @@ class LogManager:
     def __len__(self) -> int:
         return len(self._logs)
 
+    def delay_deletions(self, delay_ms: int) -> None:
+        """From now on the files of a deleted log stay for so long."""
+        self._removal.delay_ms = delay_ms
+
     @property
     def partitions(self) -> list[TopicPartition]:
         return list(self._logs)
@@ -120,6 +124,16 @@ class LogManager:
     def directories(self) -> list[LogDirectory]:
         """Those that are in use."""
         return [home.directory for home in self._homes.values()]
+
+    async def describe(self) -> list[DirectoryState]:
+        """Every directory of the settings, in their order."""
+        found = []
+        for path in (directory.path for directory in self._directories):
+            space = await self._loop.run_in_executor(None, self._disk.space, path)
+            home = self._homes.get(path)
+            sizes = None if home is None else {partition: log.size_bytes for partition, log in home.logs.items()}
+            found.append(DirectoryState(path, sizes, path in self.cordoned, space))
+        return found
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """The partition's log, None if there is none here, `StorageError` if its directory failed."""

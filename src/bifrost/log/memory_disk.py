@@ -7,10 +7,11 @@ that remember what was synced, and `sync_directory`; everything else follows.
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 
 from bifrost.errors import StorageError
-from bifrost.log.disk import TEMPORARY_SUFFIX, Buffer, DirectoryInUseError
+from bifrost.log.disk import TEMPORARY_SUFFIX, Buffer, DirectoryInUseError, Space
 
 
 class MemoryFile:
@@ -167,9 +168,15 @@ class MemoryDisk:
     def sync_directory(self, path: str) -> None:
         self.directory(path)
 
+    def background_sync(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Memory has nothing to wait for."""
+
     def sync_filesystem(self, path: str) -> bool:
         self.directory(path)
         return True
+
+    def space(self, path: str) -> Space:  # noqa: ARG002
+        return Space()
 
     def read_bytes(self, path: str) -> bytes:
         file = self.open(path)

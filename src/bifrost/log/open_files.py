@@ -2,7 +2,7 @@
 
 This file decides how many descriptors old segments may hold. A log with years of segments is mostly read at its
 end: the rest is opened when somebody asks and forgotten when others were asked for more recently. Forgetting is
-all it does: a file closes itself when its last reader is done (see `disk.RealFile`).
+all it does: a file closes itself when its last reader is done (see `real_disk.RealFile`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ class Removal:
         self._disk = disk
         self._loop = loop
         self._rng = rng
-        self._delay_s = delay_ms / 1000
+        self.delay_ms = delay_ms
+        """How long deleted files stay; a change counts from the next deletion on."""
         self._on_failure = on_failure
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -46,7 +47,7 @@ class Removal:
         """The files go as soon as whoever reads them has had the time to finish."""
         path = self._rename(directory, deleted_directory(partition, self._unique()))
         _log.info("log deleted directory=%s as=%s", directory, path)
-        self._remove_later(path, self._delay_s)
+        self._remove_later(path, self.delay_ms / 1000)
 
     def keep(self, partition: TopicPartition, directory: str, reason: str) -> None:
         """The files stay under a name that no start takes for a partition's. What to do with them is for people."""

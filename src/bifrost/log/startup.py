@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Final, NamedTuple
 
+from bifrost.errors import StorageError
 from bifrost.log.config import LogConfig
 from bifrost.log.disk import Disk
 from bifrost.log.recovery import Recovered, bytes_to_scan, recover
@@ -82,18 +83,25 @@ async def _recover_big(
     _log.info("recovering directory=%s logs=%d bytes=%d", directory, len(tasks), total)
     workers = pool() if pool is not None else None
     done: dict[TopicPartition, Recovered] = {}
+    failure: StorageError | None = None
     scanned = 0
     try:
         # The longest first, so that no worker starts it when the others are through.
         tasks.sort(key=lambda each: -each.size)
         running = [(big, loop.run_in_executor(workers, big.task)) for big in tasks]
         for big, result in running:
-            done[big.partition] = await result
+            try:
+                done[big.partition] = await result
+            except StorageError as error:
+                failure = failure or error  # the others are at work on their files until they are through
+                continue
             scanned += big.size
             _log.info("recovered partition=%s bytes=%d/%d", big.partition, scanned, total)
     finally:
         if workers is not None:
             workers.shutdown(wait=False, cancel_futures=True)
+    if failure is not None:
+        raise failure
     return done
 
 

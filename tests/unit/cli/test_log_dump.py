@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from bifrost.cli.main import app
 from bifrost.log.config import LogConfig
-from bifrost.log.disk import RealDisk
 from bifrost.log.partition_log import PartitionLog
+from bifrost.log.real_disk import RealDisk
 from bifrost.protocol.batch import read_header
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import encode_batch

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from bifrost.errors import DiskFullError, StorageError
-from bifrost.log import disk as disk_module
-from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk, RealFile
+from bifrost.log import real_disk
+from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.memory_disk import MemoryDisk
+from bifrost.log.real_disk import RealDisk, RealFile
 from tests.sim.disk import FaultyDisk
 
 
@@ -133,7 +134,7 @@ def test_a_short_write_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_sync_reaches_the_kernel_before_the_new_name_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
     replace = os.replace
-    monkeypatch.setattr(disk_module, "_sync_data", lambda fd: calls.append(f"data {os.fstat(fd).st_size}"))
+    monkeypatch.setattr(real_disk, "_sync_data", lambda fd: calls.append(f"data {os.fstat(fd).st_size}"))
     monkeypatch.setattr(os, "replace", lambda old, new: (calls.append("rename"), replace(old, new)))
     monkeypatch.setattr(os, "fsync", lambda fd: calls.append("names"))
     file = RealDisk().open(str(tmp_path / "log"), create=True)
@@ -160,7 +161,7 @@ def test_cold_pages_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     file = RealDisk().open(str(tmp_path / "f"), create=True)
     file.write_at(b"hello", 0)
-    monkeypatch.setattr(disk_module._nowait, "supported", True)
+    monkeypatch.setattr(real_disk._nowait, "supported", True)
     monkeypatch.setattr(os, "RWF_NOWAIT", 8, raising=False)
     monkeypatch.setattr(os, "preadv", cold)
     assert file.read_cached(5, 0) is None
@@ -172,11 +173,11 @@ def test_where_reads_cannot_be_told_not_to_wait_they_wait(monkeypatch: pytest.Mo
 
     file = RealDisk().open(str(tmp_path / "f"), create=True)
     file.write_at(b"hello", 0)
-    monkeypatch.setattr(disk_module._nowait, "supported", True)
+    monkeypatch.setattr(real_disk._nowait, "supported", True)
     monkeypatch.setattr(os, "RWF_NOWAIT", 8, raising=False)
     monkeypatch.setattr(os, "preadv", unsupported)
     assert file.read_cached(5, 0) == b"hello"
-    assert disk_module._nowait.supported is False
+    assert real_disk._nowait.supported is False
 
 
 def test_every_failing_call_becomes_a_storage_error() -> None:
@@ -194,7 +195,7 @@ def test_every_failing_call_becomes_a_storage_error() -> None:
 
 
 def test_old_kernels_keep_write_back_errors_to_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(disk_module, "_kernel_version", lambda: (5, 7))
+    monkeypatch.setattr(real_disk, "_kernel_version", lambda: (5, 7))
     assert RealDisk().sync_filesystem(str(tmp_path)) is False
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
@@ -16,10 +18,11 @@ import pytest
 from bifrost.errors import StorageError
 from bifrost.log import startup
 from bifrost.log.config import FlushPolicy, LogConfig
-from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk
+from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.log_directory import ForeignDirectoryError, LogDirectory
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
+from bifrost.log.real_disk import RealDisk
 from bifrost.types import TopicPartition
 from tests.sim.disk import FaultyDisk
 from tests.unit.log.batches import NOW, append, values_of
@@ -453,6 +456,43 @@ async def test_big_recoveries_leave_the_loop(monkeypatch: pytest.MonkeyPatch, tm
     assert [len(found(logs, partition)) for partition in (A0, A1, B0)] == [10, 20, 1]
     assert len(pools) == pooled
     await logs.close()
+
+
+async def test_a_start_waits_for_all_its_recoveries_also_when_some_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What still worked on a log in a thread would do so beside whoever opens it next."""
+    monkeypatch.setattr(startup, "INLINE_BYTES_MAX", 0)
+    disk = FaultyDisk(Random(1))
+    logs = await loaded(disk)
+    create(logs, A0, A1, B0)
+    for partition in (A0, A1, B0):
+        log = logs.get(partition)
+        assert log is not None
+        append(log, b"value")
+        log.flush()
+    disk.crash(power=False)
+    running: list[str] = []
+    wait_until_others_failed = threading.Event()  # which nobody tells: the time that it waits is what matters
+    real = startup.recover
+
+    def recover(disk: Disk, directory: str, *args: object, **options: object) -> object:
+        running.append(directory)
+        if directory.endswith("a-1"):
+            wait_until_others_failed.wait(0.05)
+        try:
+            return real(disk, directory, *args, **options)  # type: ignore[arg-type]
+        finally:
+            running.remove(directory)
+
+    monkeypatch.setattr(startup, "recover", recover)
+    disk.fail_on = lambda operation, path: operation == "write" and "/a-" in path
+    unhandled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    logs = await loaded(disk)
+    assert list(logs.offline) == ["/data"]
+    assert running == []
+    del logs
+    gc.collect()
+    assert unhandled == []
 
 
 def descriptors() -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bifrost.log.disk import RealDisk
 from bifrost.log.open_files import OpenFiles
+from bifrost.log.real_disk import RealDisk
 
 
 def test_only_so_many_files_stay_open(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from bifrost.errors import DiskFullError, StorageError
-from bifrost.log.disk import Buffer, RealDisk
+from bifrost.log.disk import Buffer
 from bifrost.log.memory_disk import MemoryDisk, MemoryFile
+from bifrost.log.real_disk import RealDisk
 from bifrost.protocol.batch import HEADER_BYTES
 from bifrost.raft.solo import SoloLog
 from bifrost.settings import Settings

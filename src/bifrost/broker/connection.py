@@ -1,7 +1,7 @@
 """One client connection. Hot path 1/9.
 
 Frames are handled the moment they arrive, in the buffer that they arrived in. Answers leave in the order of their
-requests. Produce requests may follow each other before the first is answered, so that one fsync serves many of them;
+requests. Those that write may follow each other before the first is answered, so that one fsync serves many of them;
 any other request waits its turn, as it would with Kafka, which mutes a connection while it works on a request.
 
 Must never: buffer without bound. A peer that does not read its answers is not read from either.
@@ -20,12 +20,14 @@ from bifrost.broker.slice_sender import SliceSender
 from bifrost.errors import ProtocolError
 from bifrost.log.partition_log import LogSlice
 from bifrost.metrics import Metrics
+from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.wire import Buffer
 
 Buffers = Sequence[Buffer | LogSlice]
 """One answer, whole, in pieces that need not be joined; some of them may still be in a file."""
 
-PRODUCE = 0
+PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
+"""Their handlers have done all that the order matters for when they return."""
 
 
 class Reply:
@@ -88,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer | LogSlice] = []
         self._sender: SliceSender | None = None
         self._corked = False
+        self._flush_is_due = False
         self._write_paused = False
         self._read_paused = False
         self._closing = False
@@ -150,13 +153,22 @@ class Connection(asyncio.BufferedProtocol):
     # What the rest of the node calls.
 
     def flush_replies(self) -> None:
-        """Send the answers that are ready, in request order, and go on with requests that waited for them."""
+        """Send the answers that are ready, in request order, and go on with requests that waited for them.
+
+        What made one of several safe mostly made the others safe, and they are told in the same turn of the loop. A
+        write costs more than all else about a small answer, so it waits for them.
+        """
         replies = self._replies
         out = self._out
         while replies and replies[0].buffers is not None:
             out.extend(replies.popleft().buffers)  # type: ignore[arg-type]  # the line above looked
-        if not self._corked:
+        if self._corked:
+            return
+        if not replies:
             self._process()
+        elif out and not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush_late)
 
     def fail(self, error: BaseException) -> None:
         """Close because of what this peer sent."""
@@ -177,6 +189,11 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.abort()
 
     # Inside.
+
+    def _flush_late(self) -> None:
+        self._flush_is_due = False
+        if self._out and not self._closing:
+            self._process()
 
     def _process(self) -> None:
         """Handle every frame that is there and may start now, then send what is ready."""
@@ -215,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._send()
 
     def _may_pipeline(self, api_key: int) -> bool:
-        return api_key == PRODUCE and self._replies[-1].pipelined and len(self._replies) < self._max_pipelined
+        return api_key in PIPELINED and self._replies[-1].pipelined and len(self._replies) < self._max_pipelined
 
     def _send(self) -> None:
         out = self._out

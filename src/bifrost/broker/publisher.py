@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
+from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.waiters import Waiters
 from bifrost.controller.core.delta import Delta
@@ -23,12 +24,11 @@ from bifrost.controller.core.state import Topic
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.errors import DiskFullError, StorageError
-from bifrost.log.config import LogConfig
 from bifrost.log.manager import LogManager
 from bifrost.log.partition_log import PartitionLog
 from bifrost.replication.manager import ReplicaManager
 from bifrost.replication.partition import Partition
-from bifrost.settings import Settings, TopicConfig, with_dynamic
+from bifrost.settings import TopicConfig
 from bifrost.types import NodeId, TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Publisher:
     def __init__(
         self,
         node_id: NodeId,
-        settings: Settings,
+        live: LiveSettings,
         logs: LogManager,
         replicas: ReplicaManager,
         waiters: Waiters,
@@ -48,7 +48,7 @@ class Publisher:
         groups: GroupCoordinator,
     ) -> None:
         self._node_id = node_id
-        self._settings = settings
+        self._live = live
         self._logs = logs
         self._replicas = replicas
         self._waiters = waiters
@@ -59,7 +59,7 @@ class Publisher:
     def publish_all(self, image: MetadataImage) -> None:
         """At start: take in everything there is, and set aside the logs that nobody asks this node to have."""
         for topic in image.topics.values():
-            config = self._config(image, topic.name)
+            config = self._live.topic_config(topic.name)
             for index, state in enumerate(topic.partitions):
                 self._place(topic, index, state, config, is_new=False)
         for tp in self._logs.partitions:
@@ -69,6 +69,8 @@ class Publisher:
 
     def publish(self, image: MetadataImage, delta: Delta) -> None:
         """Act on what has changed."""
+        if self._mine(delta):
+            self._live.refresh()
         for topic in delta.topics_deleted.values():
             self._metadata.forget(topic.topic_id)
             for index in range(len(topic.partitions)):
@@ -77,10 +79,9 @@ class Publisher:
         for change in delta.partitions.values():
             name = change.topic.name
             if name not in configs:
-                configs[name] = self._config(image, name)
+                configs[name] = self._live.topic_config(name)
             self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
-        for resource_type, name in delta.configs:
-            self._reconfigure(image, resource_type, name)
+        self._reconfigure(image, delta)
         changed = dict.fromkeys(change.topic.name for change in delta.partitions.values() if change.before is None)
         deleted = dict.fromkeys(topic.name for topic in delta.topics_deleted.values())
         if changed or deleted:
@@ -92,7 +93,7 @@ class Publisher:
         for tp in waiting:
             topic, state = image.topics.get(tp.topic), image.partition(tp.topic, tp.partition)
             if topic is not None and state is not None:
-                self._place(topic, tp.partition, state, self._config(image, tp.topic), is_new=True)
+                self._place(topic, tp.partition, state, self._live.topic_config(tp.topic), is_new=True)
 
     def _place(self, topic: Topic, index: int, state: PartitionState, config: TopicConfig, *, is_new: bool) -> None:
         """Host the partition if this node is one of its replicas, and lead it if it is the leader."""
@@ -128,7 +129,7 @@ class Publisher:
             if self._logs.offline and not is_new:
                 # An empty log elsewhere would look as if everything in the partition had been lost.
                 raise StorageError(next(iter(self._logs.offline)), f"{tp} is in it, or nowhere")
-            log = self._logs.create(tp, UUID(bytes=topic.topic_id), log_config(config, self._settings))
+            log = self._logs.create(tp, UUID(bytes=topic.topic_id), self._live.log_config(config))
         partition = Partition(
             tp, log, min_insync_replicas=config.min_insync_replicas, me=self._node_id, wake=self._waiters.wake
         )
@@ -159,43 +160,21 @@ class Publisher:
         except StorageError as error:
             self._logs.take_offline(error)
 
-    def _reconfigure(self, image: MetadataImage, resource_type: int, name: str) -> None:
-        if resource_type == TOPIC_RESOURCE and name in image.topics:
-            changed = [image.topics[name]]
-        elif resource_type == BROKER_RESOURCE and name in (EVERY_BROKER, str(self._node_id)):
+    def _mine(self, delta: Delta) -> bool:
+        """Whether the settings of this node have changed."""
+        return any((BROKER_RESOURCE, name) in delta.configs for name in (EVERY_BROKER, str(self._node_id)))
+
+    def _reconfigure(self, image: MetadataImage, delta: Delta) -> None:
+        """Tell logs their configs, all of them if what topics inherit has changed."""
+        if self._mine(delta):
             changed = list(image.topics.values())
         else:
-            return
+            names = [name for resource_type, name in delta.configs if resource_type == TOPIC_RESOURCE]
+            changed = [image.topics[name] for name in names if name in image.topics]
         for topic in changed:
-            config = self._config(image, topic.name)
+            config = self._live.topic_config(topic.name)
             for index in range(len(topic.partitions)):
                 partition = self._replicas.find(TopicPartition(topic.name, index))
                 if partition is not None:
-                    partition.log.config = log_config(config, self._settings)
+                    partition.log.config = self._live.log_config(config)
                     partition.min_insync_replicas = config.min_insync_replicas
-
-    def _config(self, image: MetadataImage, name: str) -> TopicConfig:
-        return topic_config(image, self._settings, self._node_id, name)
-
-
-def topic_config(image: MetadataImage, settings: Settings, node_id: NodeId, name: str) -> TopicConfig:
-    """The topic's configs on this node; those of a topic that nobody knows are the broker's defaults."""
-    everywhere = image.configs.get((BROKER_RESOURCE, EVERY_BROKER), {})
-    here = image.configs.get((BROKER_RESOURCE, str(node_id)), {})
-    return TopicConfig.of(with_dynamic(settings, everywhere, here)).override(image.topic_configs(name))
-
-
-def log_config(config: TopicConfig, settings: Settings) -> LogConfig:
-    """What of a topic's configs concerns its files."""
-    return LogConfig(
-        segment_bytes=config.effective_segment_bytes,
-        segment_ms=config.segment_ms,
-        segment_index_bytes=config.segment_index_bytes,
-        index_interval_bytes=config.index_interval_bytes,
-        max_message_bytes=config.max_message_bytes,
-        message_timestamp_type=config.message_timestamp_type,
-        message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        producer_id_expiration_ms=settings.producer_id_expiration_ms,
-        compacted="compact" in config.cleanup_policy,
-    )

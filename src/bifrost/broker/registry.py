@@ -10,13 +10,13 @@ counter, and never a crash of somebody else's request.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
-from bifrost.broker.connection import Buffers, Connection, Reply
+from bifrost.broker.connection import PIPELINED, Buffers, Connection, Reply
 from bifrost.broker.context import Broker, RequestContext
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from bifrost.protocol.apis import ApiKey
@@ -30,8 +30,11 @@ from bifrost.protocol.frame import (
 from bifrost.protocol.messages import request_class, response_class
 from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse
 from bifrost.protocol.schema import Message
+from bifrost.protocol.wire import Buffer
 
 log = logging.getLogger(__name__)
+
+_SMALL_BYTES = 8 << 10
 
 RawHandler = Callable[[Broker, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
 Handler = Callable[[RequestContext, Any], Message | bytes | Awaitable[Message | bytes]]
@@ -98,30 +101,37 @@ def _default_error(key: ApiKey) -> ErrorAnswer:
 def _start(
     handler: Handler, on_error: ErrorAnswer, ctx: RequestContext, header: RequestHeader, body: memoryview, at: int
 ) -> Buffers | Reply:
-    request, _ = reader(request_class(header.api_key), header.api_version)(body, at)
+    request, _ = _reader(header.api_key, header.api_version)(body, at)
     try:
         answer = handler(ctx, request)
     except Exception as error:
         answer = _failed(on_error, ctx, request, error)
-    if not inspect.isawaitable(answer):
+    if isinstance(answer, Message | bytes):
         return _encode(header, answer)
-    reply = Reply(ctx.connection)
-    task = asyncio.ensure_future(_finish(answer, reply, on_error, ctx, header, request))
-    reply.cancel = task.cancel  # the reply also keeps the task alive
+    reply = Reply(ctx.connection, pipelined=header.api_key in PIPELINED)
+    pending = asyncio.ensure_future(answer)
+    reply.cancel = pending.cancel  # the reply also keeps a task alive
+    pending.add_done_callback(partial(_finish, reply, on_error, ctx, header, request))
     return reply
 
 
-async def _finish(
-    pending: Awaitable[Message | bytes],
+@cache
+def _reader(api_key: int, version: int) -> Callable[[Buffer, int], tuple[Message, int]]:
+    return reader(request_class(api_key), version)
+
+
+def _finish(
     reply: Reply,
     on_error: ErrorAnswer,
     ctx: RequestContext,
     header: RequestHeader,
     request: Message,
+    done: asyncio.Future[Message | bytes],
 ) -> None:
+    if done.cancelled():
+        return  # the client is gone
     try:
-        answer = await pending
-        buffers = _encode(header, answer)
+        buffers = _encode(header, done.result())
     except Exception as error:
         try:
             buffers = _encode(header, _failed(on_error, ctx, request, error))
@@ -132,9 +142,11 @@ async def _finish(
 
 
 def _encode(header: RequestHeader, answer: Message | bytes) -> Buffers:
-    body = answer if isinstance(answer, bytes) else writer(type(answer), header.api_version)(answer)
-    flexible = has_flexible_response_header(header.api_key, header.api_version)
-    return (response_prefix(header.correlation_id, flexible, len(body)), body)
+    """Small answers are one piece: to copy them is cheaper than to write them alone (see `Connection`)."""
+    api_key, version, correlation_id, _ = header
+    body = answer if isinstance(answer, bytes) else writer(type(answer), version)(answer)
+    prefix = response_prefix(correlation_id, has_flexible_response_header(api_key, version), len(body))
+    return (prefix + body,) if len(body) <= _SMALL_BYTES else (prefix, body)
 
 
 def _failed(on_error: ErrorAnswer, ctx: RequestContext, request: Any, error: Exception) -> Message:

@@ -70,6 +70,10 @@ class Server:
             found.append(Endpoint(listener.name, host, told.port or door.port, listener.protocol))
         return tuple(found)
 
+    def reconfigure(self, settings: Settings) -> None:
+        """From now on these count; connections that were let in stay."""
+        self._settings = settings
+
     async def serve(self, broker: Broker) -> None:
         """Let clients in."""
         self._dispatcher = ApiDispatcher(broker)

@@ -7,6 +7,7 @@ the table in `apis` can tell; what these say is skipped. Nothing here reads a bo
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct, error
 from typing import Final, NamedTuple
 
@@ -39,6 +40,7 @@ def is_flexible(api_key: int, api_version: int) -> bool:
     return api_version >= FLEXIBLE_SINCE.get(api_key, NEVER_FLEXIBLE)
 
 
+@cache
 def has_flexible_response_header(api_key: int, api_version: int) -> bool:
     """As `is_flexible`, except for ApiVersions: its client does not know yet what the broker speaks (KIP-511)."""
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)

@@ -75,13 +75,19 @@ def encode_batch(
     """
     body = bytearray()
     base_timestamp = max_timestamp = delta = count = 0
-    for count, record in enumerate(records, 1):
-        placed = record if isinstance(record, Record) else Record(base_offset + count - 1, *record)
-        if count == 1:
-            base_timestamp = max_timestamp = placed.timestamp
-        max_timestamp = max(max_timestamp, placed.timestamp)
-        delta = placed.offset - base_offset
-        body += _encode_record(placed, placed.timestamp - base_timestamp, delta)
+    for record in records:
+        if isinstance(record, Record):
+            offset, timestamp, key, value, headers = record
+            delta = offset - base_offset
+        else:
+            timestamp, key, value, headers = record
+            delta = count
+        if not count:
+            base_timestamp = max_timestamp = timestamp
+        elif timestamp > max_timestamp:
+            max_timestamp = timestamp
+        count += 1
+        body += _encode_record(timestamp - base_timestamp, delta, key, value, headers)
     assert count, "a batch has at least one record"
     attributes = int(codec)
     attributes |= APPEND_TIME_BIT if timestamp_type else 0
@@ -241,24 +247,27 @@ def _read_headers(buffer: Buffer, position: int) -> tuple[tuple[RecordHeader, ..
     return tuple(headers), position
 
 
-def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
-    encoded = bytearray(1)
-    encoded += _varint(timestamp_delta)
-    encoded += _varint(offset_delta)
-    for part in (record.key, record.value):
-        if part is None:
-            encoded += b"\x01"
-        else:
-            encoded += _varint(len(part))
-            encoded += part
-    encoded += _varint(len(record.headers))
-    for name, value in record.headers:
-        encoded += _varint(len(name.encode()))
-        encoded += name.encode()
-        encoded += b"\x01" if value is None else _varint(len(value)) + value
-    return _varint(len(encoded)) + encoded
+def _encode_record(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[RecordHeader]
+) -> bytes:
+    parts = [
+        _NO_ATTRIBUTES,
+        _varint(timestamp_delta),
+        _varint(offset_delta),
+        *((_NULL,) if key is None else (_varint(len(key)), key)),
+        *((_NULL,) if value is None else (_varint(len(value)), value)),
+        _varint(len(headers)),
+    ]
+    for name, content in headers:
+        encoded = name.encode()
+        parts += (_varint(len(encoded)), encoded)
+        parts += (_NULL,) if content is None else (_varint(len(content)), content)
+    record = b"".join(parts)
+    return _varint(len(record)) + record
 
 
+_NO_ATTRIBUTES: Final = b"\x00"
+_NULL: Final = b"\x01"  # the length -1
 _SHORT = [bytes([number]) for number in range(0x80)]
 
 

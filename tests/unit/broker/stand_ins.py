@@ -9,12 +9,12 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec
 
-from bifrost.broker.connection import Buffers, Connection, Reply
+from bifrost.broker.connection import PIPELINED, Buffers, Connection, Reply
 from bifrost.broker.receive import BufferPool
 from bifrost.errors import ProtocolError
 from bifrost.metrics import Metrics
 
-PRODUCE, FETCH, METADATA, LIST_OFFSETS = 0, 1, 3, 2
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 1, 2, 3, 8
 P = ParamSpec("P")
 
 
@@ -61,6 +61,7 @@ class Peer(asyncio.Transport):
         self.received = bytearray()
         self.unsent = bytearray()
         self.unsent_max = 0
+        self.writes = 0
         self.reading_paused = False
         self.aborted = False
         self.lost = False
@@ -85,17 +86,17 @@ class Peer(asyncio.Transport):
         return self._closing
 
     def write(self, data: Any) -> None:
+        self.writelines((data,))
+
+    def writelines(self, buffers: Any) -> None:
         assert not self._closing, "written to after close"
-        self.unsent += data
+        self.writes += 1
+        self.unsent += b"".join(buffers)
         self._move()
         self.unsent_max = max(self.unsent_max, len(self.unsent))
         if len(self.unsent) > self._high and not self._writing_paused:
             self._writing_paused = True
             self._protocol.pause_writing()
-
-    def writelines(self, buffers: Any) -> None:
-        for data in buffers:
-            self.write(data)
 
     def read(self, size: int) -> None:
         """The peer reads: as much more fits into its socket's buffers."""
@@ -204,7 +205,7 @@ class Script:
         if text.startswith("silent"):
             return None
         if text.startswith("later"):
-            reply = self.replies[text] = Reply(connection, pipelined=api_key == PRODUCE)
+            reply = self.replies[text] = Reply(connection, pipelined=api_key in PIPELINED)
             reply.cancel = lambda: self.cancelled.append(text)
             return reply
         if api_key == PRODUCE:

@@ -9,7 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bifrost.broker.receive import BufferPool
-from tests.unit.broker.stand_ins import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Client, Script, on_loop, request, turns
+from tests.unit.broker.stand_ins import (
+    FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    Client,
+    Script,
+    on_loop,
+    request,
+    turns,
+)
 
 
 @on_loop
@@ -32,16 +43,38 @@ async def test_an_answer_that_is_ready_at_once_waits_for_those_before_it() -> No
     assert client.texts == ["later", "at once"]
 
 
+@pytest.mark.parametrize("api_key", [PRODUCE, OFFSET_COMMIT])
 @on_loop
-async def test_writes_follow_each_other_before_the_first_is_answered() -> None:
+async def test_writes_follow_each_other_before_the_first_is_answered(api_key: int) -> None:
     client = Client()
-    client.sends(*(request(PRODUCE, f"later{number}") for number in range(5)))
+    client.sends(*(request(api_key, f"later{number}") for number in range(5)))
     assert len(client.script.started) == 5
+
+
+@on_loop
+async def test_answers_that_become_ready_together_share_a_write() -> None:
+    client = Client()
+    client.sends(*(request(PRODUCE, f"later{number}") for number in range(3)))
+    for number in range(3):
+        client.script.finish(f"later{number}")
+    assert client.texts == ["later0", "later1", "later2"], "the last of them does not wait for the loop"
+    assert client.peer.writes == 1
+    await turns()
+    assert client.peer.writes == 1
+
+
+@on_loop
+async def test_an_answer_does_not_wait_for_one_that_is_long_in_coming() -> None:
+    client = Client()
+    client.sends(request(PRODUCE, "later0"), request(PRODUCE, "later1"))
+    client.script.finish("later0")
+    await turns()
+    assert client.texts == ["later0"]
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(PRODUCE, FETCH), (FETCH, PRODUCE), (FETCH, FETCH), (METADATA, LIST_OFFSETS), (METADATA, PRODUCE)],
+    [(PRODUCE, FETCH), (FETCH, PRODUCE), (FETCH, FETCH), (METADATA, LIST_OFFSETS), (OFFSET_COMMIT, FETCH)],
 )
 @on_loop
 async def test_any_other_pair_of_requests_is_served_one_after_the_other(first: int, second: int) -> None:
@@ -72,6 +105,7 @@ async def test_no_more_than_the_allowed_writes_are_under_way() -> None:
     assert client.script.started == ["later0", "later1", "later2"]
     assert client.peer.reading_paused
     client.script.finish("later0")
+    await turns()
     assert client.script.started == ["later0", "later1", "later2", "later3"]
     for number in range(1, 5):
         client.script.finish(f"later{number}")

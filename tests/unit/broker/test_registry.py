@@ -322,3 +322,11 @@ def test_the_handlers_see_who_asks() -> None:
 
     run()
     assert seen == [(1, "me", "PLAINTEXT")]
+
+
+@on_loop
+async def test_small_answers_to_requests_that_came_together_share_a_write() -> None:
+    answer_with(lambda: InitProducerIdResponse(producer_id=5, producer_epoch=3), later=False)
+    served = Served()
+    served.sends(encode_request(ASK.api, VERSION, 77, "me", writer(type(ASK), VERSION)(ASK)) * 5)
+    assert (len(served.peer.answers()), served.peer.writes) == (5, 1)

@@ -97,6 +97,18 @@ async def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
 
 
 @on_loop
+async def test_a_limit_may_change_and_nobody_who_is_in_has_to_leave() -> None:
+    async with serving(max_connections="9") as opened:
+        _, first = opened.connect()
+        opened.server.reconfigure(Settings(max_connections=1))
+        _, refused = opened.connect()
+        opened.server.reconfigure(Settings(max_connections=2))
+        _, welcome = opened.connect()
+        await turns()
+        assert (first.aborted, refused.aborted, welcome.aborted) == (False, True, False)
+
+
+@on_loop
 async def test_connections_beyond_the_limit_are_refused_until_one_leaves() -> None:
     async with serving(max_connections="2") as opened:
         (_, first), _ = opened.connect(), opened.connect()

@@ -123,9 +123,12 @@ class ReaderSource(Source):
             self.line(f"{stop} = p + {length}{' - 1' if self.flexible else ''}")
             self.line(f"{variable} = b[p:{stop}]{decode}")
             self.line(f"p = {stop}")
+        if self.flexible and nullable:
+            with self.block(f"elif not {length}"):
+                self.line(f"{variable} = None")
         with self.block("else"):
             if self.flexible:
-                self.line(f"{variable}, p = {unusual}(b, p - 1, '{name}', {nullable})")
+                self.line(f"{variable}, p = {unusual}(b, p - 1, '{name}')")
             else:
                 self.line(f"{variable} = null({length}, '{name}', {nullable})")
         return variable
@@ -155,10 +158,10 @@ class ReaderSource(Source):
         count = self.fixed("B" if self.flexible else "i", "n")
         self.flush()
         if self.flexible:
-            with self.block(f"if 0 < {count} < 128"):
+            with self.block(f"if {'' if nullable else '0 < '}{count} < 128"):
                 self.line(f"{count} -= 1")
             with self.block("else"):
-                self.line(f"{count}, p = unusual_length(b, p - 1, '{name}', {nullable})")
+                self.line(f"{count}, p = unusual_length(b, p - 1, '{name}')")
         else:
             with self.block(f"if {count} < 0"):
                 self.line(f"null({count}, '{name}', {nullable})")
@@ -227,24 +230,24 @@ class ReaderSource(Source):
         return isinstance(field.type, Nested) and field.nullable(self.version)
 
 
-def _unusual_length(buffer: bytes, position: int, name: str, nullable: bool) -> tuple[int, int]:
-    """A compact length of several bytes, or the one that stands for null and is returned as -1."""
+def _unusual_length(buffer: bytes, position: int, name: str) -> tuple[int, int]:
+    """A compact length of several bytes, or the one that stands for a null that may not be."""
     length, position = read_uvarint(buffer, position)
     if length == 0:
-        _null(-1, name, nullable)
+        raise ValueError(f"{name} has length -1")
     return length - 1, position
 
 
-def _unusual_bytes(buffer: bytes, position: int, name: str, nullable: bool) -> tuple[bytes | None, int]:
-    length, position = _unusual_length(buffer, position, name, nullable)
-    return (None, position) if length < 0 else (buffer[position : position + length], position + length)
+def _unusual_bytes(buffer: bytes, position: int, name: str) -> tuple[bytes, int]:
+    length, position = _unusual_length(buffer, position, name)
+    return buffer[position : position + length], position + length
 
 
-def _unusual_string(buffer: bytes, position: int, name: str, nullable: bool) -> tuple[str | None, int]:
-    length, position = _unusual_length(buffer, position, name, nullable)
+def _unusual_string(buffer: bytes, position: int, name: str) -> tuple[str, int]:
+    length, position = _unusual_length(buffer, position, name)
     if length > STRING_BYTES_MAX:
         raise ValueError(f"{name} has length {length}")
-    return (None, position) if length < 0 else (buffer[position : position + length].decode(), position + length)
+    return buffer[position : position + length].decode(), position + length
 
 
 def _null(length: int, name: str, nullable: bool) -> None:

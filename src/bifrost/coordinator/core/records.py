@@ -10,7 +10,8 @@ A million committed offsets are read when a partition is loaded, so those are re
 # ruff: noqa: RUF012 - an empty list as default is not shared: msgspec makes a new one for every message
 
 import struct
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Annotated, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -213,6 +214,7 @@ _KEYS: Final = {found.number: key for key, found in _TYPES.items()} | {0: Offset
 _OFFSET_COMMIT: Final = _TYPES[OffsetCommitKey].number
 _OFFSET_COMMIT_WRITTEN: Final = _TYPES[OffsetCommitKey].written
 _TOPIC_ID_TAG: Final = bytes([0, 16])
+_NO_TOPIC_ID: Final = ZERO_UUID.bytes
 _LONG: Final = 0x80
 """From here on, a length takes more than one byte."""
 
@@ -230,12 +232,22 @@ def record(key: Message, value: Message | None) -> LogRecord:
     """The record to append; no value takes the key's last one back."""
     if isinstance(key, OffsetCommitKey):
         return _offset_record(key, value)
-    found = _TYPES[type(key)]
-    encoded = _INT16.pack(found.number) + writer(type(key), 0)(key)
-    if value is None:
-        return LogRecord(encoded, None)
-    assert type(value) is found.value, f"{type(value).__name__} under {type(key).__name__}"
-    return LogRecord(encoded, _INT16.pack(found.written) + writer(found.value, found.written)(value))
+    write_key, write_value = _writers(type(key))
+    return LogRecord(write_key(key), None if value is None else write_value(value))
+
+
+@cache
+def _writers(key: type[Message]) -> tuple[Callable[[Message], bytes], Callable[[Message], bytes]]:
+    """How a key of this type and its value become bytes."""
+    number, value, written = _TYPES[key]
+    before_key, encode_key = _INT16.pack(number), writer(key, 0)
+    before_value, encode_value = _INT16.pack(written), writer(value, written)
+
+    def write_value(message: Message) -> bytes:
+        assert type(message) is value, f"{type(message).__name__} under {key.__name__}"
+        return before_value + encode_value(message)
+
+    return lambda message: before_key + encode_key(message), write_value
 
 
 def read_key(key: bytes) -> Message | None:
@@ -291,9 +303,11 @@ def _offset_record(key: OffsetCommitKey, value: Message | None) -> LogRecord:
         return LogRecord(encoded, None)
     assert isinstance(value, OffsetCommitValue), f"{type(value).__name__} under {type(key).__name__}"
     metadata = value.metadata.encode()
-    if value.expire_timestamp == -1 and value.topic_id == ZERO_UUID and len(metadata) + 1 < _LONG:
+    if value.expire_timestamp == -1 and len(metadata) + 1 < _LONG:
         start = _OFFSET_VALUE.pack(_OFFSET_COMMIT_WRITTEN, value.offset, value.leader_epoch, len(metadata) + 1)
-        return LogRecord(encoded, start + metadata + _TIMESTAMP_TAGS.pack(value.commit_timestamp, 0))
+        topic_id = value.topic_id.bytes
+        tags = b"" if topic_id == _NO_TOPIC_ID else _TOPIC_ID_TAG + topic_id
+        return LogRecord(encoded, start + metadata + _TIMESTAMP_TAGS.pack(value.commit_timestamp, bool(tags)) + tags)
     version = _OFFSET_COMMIT_WRITTEN if value.expire_timestamp == -1 else 1
     return LogRecord(encoded, _INT16.pack(version) + writer(OffsetCommitValue, version)(value))
 

@@ -7,7 +7,7 @@ Kafka: UniformAssignor, UniformHomogeneousAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from uuid import UUID
 
@@ -25,31 +25,68 @@ def assign_uniformly(subscribers: Mapping[str, Subscriber], partitions: Mapping[
 
 
 def _assign_alike(subscribers: Mapping[str, Subscriber], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """Everybody keeps what the quota allows, and what is then left over fills up those who have less."""
+    """Everybody keeps what the quota allows, and what is then left over fills up those who have less.
+
+    Runs whenever somebody joins, over everybody who is there, so it is written for those whom nothing happens to.
+    """
     quota, larger = divmod(sum(partitions.values()), len(subscribers))
-    free = dict.fromkeys((topic, partition) for topic, count in partitions.items() for partition in range(count))
-    kept: dict[str, list[tuple[UUID, int]]] = {}
-    for member_id, subscriber in subscribers.items():
-        mine = [(topic, partition) for topic in partitions for partition in sorted(subscriber.assigned.get(topic, ()))]
-        kept[member_id] = [own for own in mine if own in free][: quota + 1]
-        for own in kept[member_id]:
-            del free[own]
-    for mine in kept.values():
-        if len(mine) > quota:
-            if larger:
-                larger -= 1
-            else:
-                free[mine.pop()] = None
-    rest = iter(free)
-    for mine in kept.values():
-        if len(mine) <= quota:
-            mine.extend(islice(rest, quota - len(mine) + (larger > 0)))
+    kept, free = _keep({member_id: subscriber.assigned for member_id, subscriber in subscribers.items()}, partitions)
+    sizes = {member_id: sum(map(len, mine.values())) for member_id, mine in kept.items()}
+    for member_id, size in sizes.items():
+        if size > quota:
+            allowed = quota + (larger > 0)
             larger -= larger > 0
-    return {member_id: _by_topic(mine) for member_id, mine in kept.items()}
+            if size > allowed:
+                kept[member_id] = _cut(kept[member_id], partitions, allowed, free)
+    rest = ((topic, partition) for topic in partitions for partition in sorted(free[topic]))
+    for member_id, size in sizes.items():
+        if size < quota or (larger and size == quota):
+            kept[member_id] = _joined(kept[member_id], islice(rest, quota - size + (larger > 0)))
+            larger -= larger > 0
+    return kept
 
 
-def _by_topic(mine: list[tuple[UUID, int]]) -> Assignment:
-    topics: dict[UUID, list[int]] = {}
-    for topic, partition in mine:
-        topics.setdefault(topic, []).append(partition)
+def _keep(
+    assigned: dict[str, Assignment], partitions: Mapping[UUID, int]
+) -> tuple[dict[str, Assignment], dict[UUID, set[int]]]:
+    """What everybody has and may have again, and what nobody has."""
+    free = {topic: set(range(count)) for topic, count in partitions.items()}
+    held: dict[UUID, list[frozenset[int]]] = {topic: [] for topic in free}
+    for mine in assigned.values():
+        for topic, own in mine.items():
+            if topic not in held:
+                return _mend(assigned, free), free
+            held[topic].append(own)
+    for topic, owns in held.items():
+        taken = set().union(*owns)
+        if len(taken) < sum(map(len, owns)) or not taken <= free[topic]:
+            return _mend(assigned, free), free
+    for topic, owns in held.items():
+        free[topic].difference_update(*owns)
+    return assigned, free
+
+
+def _mend(assigned: Mapping[str, Assignment], free: Mapping[UUID, set[int]]) -> dict[str, Assignment]:
+    """Without what does not exist any more, or was meant for somebody else too."""
+    mended: dict[str, Assignment] = {}
+    for member_id, mine in assigned.items():
+        left = {topic: own & free.get(topic, frozenset()) for topic, own in mine.items()}
+        mended[member_id] = {topic: own for topic, own in left.items() if own}
+        for topic, own in mended[member_id].items():
+            free[topic].difference_update(own)
+    return mended
+
+
+def _cut(mine: Assignment, topics: Iterable[UUID], size: int, free: Mapping[UUID, set[int]]) -> Assignment:
+    """The first `size` of a member's partitions; the others become free."""
+    ordered = [(topic, partition) for topic in topics for partition in sorted(mine.get(topic, ()))]
+    for topic, partition in ordered[size:]:
+        free[topic].add(partition)
+    return _joined({}, ordered[:size])
+
+
+def _joined(mine: Assignment, more: Iterable[tuple[UUID, int]]) -> Assignment:
+    topics = {topic: set(partitions) for topic, partitions in mine.items()}
+    for topic, partition in more:
+        topics.setdefault(topic, set()).add(partition)
     return {topic: frozenset(partitions) for topic, partitions in topics.items()}

@@ -7,9 +7,9 @@ worst that follows is work done again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -21,12 +21,14 @@ from bifrost.coordinator.core.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from bifrost.protocol.schema import Message
@@ -128,35 +130,51 @@ class ConsumerGroup:
 
     def replay(self, key: Message, value: Message | None) -> None:
         """Brings one record about this group to bear, whether it was just written or found in the log."""
-        match key, value:
-            case _, ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash):
-                self.group_epoch, self.metadata_hash = epoch, metadata_hash
-            case _, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=at_ms):
-                self.assignment_epoch, self.assigned_at_ms = epoch, at_ms
-            case ConsumerGroupMemberMetadataKey(member_id=member_id), ConsumerGroupMemberMetadataValue():
-                self._put(self._member(member_id).described(value))
-            case ConsumerGroupMemberMetadataKey(member_id=member_id), None:
-                self._remove(member_id)
-            case ConsumerGroupCurrentMemberAssignmentKey(
-                member_id=member_id
-            ), ConsumerGroupCurrentMemberAssignmentValue():
-                self._put(self._member(member_id).moved(value))
-            case ConsumerGroupCurrentMemberAssignmentKey(member_id=member_id), None if member_id in self.members:
-                self._put(_stripped(self.members[member_id]))
-            case ConsumerGroupTargetAssignmentMemberKey(
-                member_id=member_id
-            ), ConsumerGroupTargetAssignmentMemberValue():
-                self.targets[member_id] = {
-                    topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
-                }
-            case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id), None:
-                self.targets.pop(member_id, None)
-            case ConsumerGroupRegularExpressionKey(regular_expression=regex), ConsumerGroupRegularExpressionValue():
-                self.resolved[regex] = ResolvedRegex(frozenset(value.topics), value.timestamp)
-            case ConsumerGroupRegularExpressionKey(regular_expression=regex), None:
-                self.resolved.pop(regex, None)
-            case ConsumerGroupPartitionMetadataKey(), _:
-                self.has_partition_metadata = value is not None
+        _REPLAY[type(key)](self, key, value)
+
+    def _replay_epoch(self, _key: object, value: ConsumerGroupMetadataValue | None) -> None:
+        if value is not None:
+            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def _replay_assignment_epoch(self, _key: object, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
+        if value is not None:
+            self.assignment_epoch, self.assigned_at_ms = value.assignment_epoch, value.assignment_timestamp
+
+    def _replay_member(
+        self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        if value is None:
+            self._remove(key.member_id)
+        else:
+            self._put(self._member(key.member_id).described(value))
+
+    def _replay_move(
+        self, key: ConsumerGroupCurrentMemberAssignmentKey, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        if value is not None:
+            self._put(self._member(key.member_id).moved(value))
+        elif key.member_id in self.members:
+            self._put(_stripped(self.members[key.member_id]))
+
+    def _replay_target(
+        self, key: ConsumerGroupTargetAssignmentMemberKey, value: ConsumerGroupTargetAssignmentMemberValue | None
+    ) -> None:
+        if value is None:
+            self.targets.pop(key.member_id, None)
+        else:
+            topics = value.topic_partitions
+            self.targets[key.member_id] = {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+
+    def _replay_regex(
+        self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+    ) -> None:
+        if value is None:
+            self.resolved.pop(key.regular_expression, None)
+        else:
+            self.resolved[key.regular_expression] = ResolvedRegex(frozenset(value.topics), value.timestamp)
+
+    def _replay_partition_metadata(self, _key: object, value: Message | None) -> None:
+        self.has_partition_metadata = value is not None
 
     def _member(self, member_id: str) -> Member:
         return self.members.get(member_id) or Member(member_id=member_id)
@@ -194,3 +212,14 @@ def _stripped(member: Member) -> Member:
     return msgspec.structs.replace(
         member, epoch=LEFT, previous_epoch=LEFT, state=MemberState.STABLE, assigned={}, revoking={}
     )
+
+
+_REPLAY: Final[dict[type[Message], Callable[[ConsumerGroup, Any, Any], None]]] = {
+    ConsumerGroupMetadataKey: ConsumerGroup._replay_epoch,
+    ConsumerGroupTargetAssignmentMetadataKey: ConsumerGroup._replay_assignment_epoch,
+    ConsumerGroupMemberMetadataKey: ConsumerGroup._replay_member,
+    ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroup._replay_move,
+    ConsumerGroupTargetAssignmentMemberKey: ConsumerGroup._replay_target,
+    ConsumerGroupRegularExpressionKey: ConsumerGroup._replay_regex,
+    ConsumerGroupPartitionMetadataKey: ConsumerGroup._replay_partition_metadata,
+}

@@ -30,7 +30,7 @@ REGEX_REFRESH_MIN_MS: Final = 10_000
 """A group's regular expressions are not tried more often, whatever its members do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What a decision depends on besides the group and the request."""
 
@@ -63,7 +63,7 @@ class Heartbeat:
     def decide(self) -> None:
         self.before = self._find()
         self.member = self.before.told(self._request, self._client)
-        if self.member != self.before:
+        if self.member is not self.before and self.member != self.before:
             self.changes.append(changes.member_described(self._group.group_id, self.member))
         before, after = self.before.subscription, self.member.subscription
         regex_is_known = self._consider_regex(before.regex, after.regex)
@@ -80,7 +80,9 @@ class Heartbeat:
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
-        return request.member_epoch == JOINING or is_full or self.member.assigned != self.before.assigned
+        if request.member_epoch == JOINING or is_full:
+            return True
+        return self.member is not self.before and self.member.assigned != self.before.assigned
 
     def _find(self) -> Member:
         """The member as it is known, or a new one."""
@@ -169,9 +171,11 @@ class Heartbeat:
         group, around = self._group, self._around
         if group.assignment_epoch >= group_epoch or not self._may_assign():
             return group.assignment_epoch, group.target(self.member)
-        targets = compute_target(group, self._members().values(), around.topics, around.settings.consumer_assignors)
+        allowed = around.settings.consumer_assignors
+        targets = compute_target(group, self._members(), self._subscriptions(), around.topics, allowed)
         for member_id, target in targets.items():
-            if target != group.targets.get(member_id):
+            before = group.targets.get(member_id)
+            if target is not before and target != before:
                 self.changes.append(changes.target_assigned(group.group_id, member_id, target))
         self.changes.append(changes.target_epoch(group.group_id, group_epoch, around.now_ms))
         return group_epoch, targets[self.member.member_id]

@@ -22,6 +22,8 @@ LEFT: Final = -1
 LEFT_FOR_A_WHILE: Final = -2
 """The epochs that members use to join and to leave; a static member may leave its place to its next incarnation."""
 
+_NOTHING_NEW: Final = (None,) * 5
+
 Holdings: TypeAlias = Mapping[UUID, Mapping[int, int]]
 """Partitions by the id of their topic, each with the epoch in which the member got it."""
 
@@ -33,6 +35,9 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
+
+
+_STATES: Final[dict[int, MemberState]] = {state.value: state for state in MemberState}
 
 
 class Subscription(NamedTuple):
@@ -77,8 +82,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
                     yield topic_id, partition
 
     def told(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Member:
-        """The member with what a heartbeat says anew of it."""
+        """The member with what a heartbeat says anew of it; most say nothing."""
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+        rest = (names, regex, request.instance_id, request.rack_id, request.server_assignor)
+        if rest == _NOTHING_NEW and request.rebalance_timeout_ms == -1 and client == (self.client_id, self.client_host):
+            return self
         return msgspec.structs.replace(
             self,
             instance_id=self.instance_id if request.instance_id is None else request.instance_id,
@@ -110,12 +118,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     def moved(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Member:
         """The member where a record puts it."""
-        known = value.state in MemberState.__members__.values()
         return msgspec.structs.replace(
             self,
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            state=MemberState(value.state) if known else MemberState.UNKNOWN,
+            state=_STATES.get(value.state, MemberState.UNKNOWN),
             assigned=_holdings(value.assigned_partitions, value.member_epoch),
             revoking=_holdings(value.partitions_pending_revocation, value.member_epoch),
         )

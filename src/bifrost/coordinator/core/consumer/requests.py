@@ -15,17 +15,21 @@ from bifrost.protocol.messages.consumer_groups import ConsumerGroupHeartbeatRequ
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
     """Raises what Kafka answers."""
-    if version >= 1 or request.member_epoch > JOINING or request.member_epoch == LEFT:
-        _refuse_blank(request.member_id, "member id")
-    _refuse_blank(request.group_id, "group id")
-    _refuse_blank(request.instance_id, "instance id")
-    _refuse_blank(request.rack_id, "rack id")
-    if request.member_epoch == JOINING:
+    epoch = request.member_epoch
+    if _is_blank(request.member_id) and (version >= 1 or epoch > JOINING or epoch == LEFT):
+        raise _invalid("the member id must not be empty")
+    if _is_blank(request.group_id):
+        raise _invalid("the group id must not be empty")
+    if _is_blank(request.instance_id):
+        raise _invalid("the instance id must not be empty")
+    if _is_blank(request.rack_id):
+        raise _invalid("the rack id must not be empty")
+    if epoch == JOINING:
         _check_join(request)
-    elif request.member_epoch == LEFT_FOR_A_WHILE:
-        _refuse(request.instance_id is None, "only a static member may leave for a while, and it needs an instance id")
-    else:
-        _refuse(request.member_epoch < LEFT_FOR_A_WHILE, f"{request.member_epoch} is no member epoch")
+    elif epoch == LEFT_FOR_A_WHILE and request.instance_id is None:
+        raise _invalid("only a static member may leave for a while, and it needs an instance id")
+    elif epoch < LEFT_FOR_A_WHILE:
+        raise _invalid(f"{epoch} is no member epoch")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -34,16 +38,17 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    _refuse(request.rebalance_timeout_ms == -1, "who joins must name its rebalance timeout")
-    _refuse(request.topic_partitions != [], "who joins must own nothing, and say so")
-    no_subscription = request.subscribed_topic_names is None and request.subscribed_topic_regex is None
-    _refuse(no_subscription, "who joins must name topics or a regular expression")
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("who joins must name its rebalance timeout")
+    if request.topic_partitions != []:
+        raise _invalid("who joins must own nothing, and say so")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("who joins must name topics or a regular expression")
 
 
-def _refuse_blank(value: str | None, name: str) -> None:
-    _refuse(value is not None and not value.strip(), f"the {name} must not be empty")
+def _is_blank(value: str | None) -> bool:
+    return value is not None and not value.strip()
 
 
-def _refuse(condition: bool, detail: str) -> None:
-    if condition:
-        raise ApiError(ErrorCode.INVALID_REQUEST, detail)
+def _invalid(detail: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, detail)

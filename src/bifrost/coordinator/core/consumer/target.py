@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from bifrost.coordinator.core import assignors
 from bifrost.coordinator.core.assignors.subscribers import Assignment, Subscriber
-from bifrost.coordinator.core.consumer.group import ConsumerGroup
+from bifrost.coordinator.core.consumer.group import NOTHING, ConsumerGroup
 from bifrost.coordinator.core.consumer.member import Member, Subscription
 from bifrost.coordinator.core.environment import Topics
 
@@ -41,23 +41,35 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 def compute_target(
-    group: ConsumerGroup, members: Iterable[Member], topics: Topics, allowed: Sequence[str]
+    group: ConsumerGroup,
+    members: Mapping[str, Member],
+    subscriptions: Sequence[Subscription],
+    topics: Topics,
+    allowed: Sequence[str],
 ) -> dict[str, Assignment]:
-    """The new target of each of `members`, which may differ from those of the group by one that changes now."""
-    listed = list(members)
-    counts = existing(group.topics_of({member.subscription for member in listed}), topics)
-    ids: dict[Subscription, frozenset[UUID]] = {}
-    for member in listed:
-        if member.subscription not in ids:
-            ids[member.subscription] = frozenset(existing(group.topics(member.subscription), topics))
-    subscribers = {
-        member.member_id: Subscriber(ids[member.subscription], group.target(member), member.instance_id)
-        for member in listed
-    }
-    return assignors.ASSIGNORS[preferred_assignor(listed, allowed)](subscribers, counts)
+    """The new target of each of `members`, which may differ from those of the group by one that changes now.
+
+    `subscriptions` are the different ones that they have. Mostly it is one, and nobody has an instance id: a group that
+    grows is assigned anew with every join, so that case has to be quick.
+    """
+    counts = existing(group.topics_of(subscriptions), topics)
+    ids = {one: frozenset(existing(group.topics(one), topics)) for one in subscriptions}
+    if len(ids) == 1 and not group.static_members:
+        (alike,) = ids.values()
+        target = group.targets.get
+        subscribers = {
+            member_id: Subscriber(alike, target(member_id, NOTHING), member.instance_id)
+            for member_id, member in members.items()
+        }
+    else:
+        subscribers = {
+            member_id: Subscriber(ids[member.subscription], group.target(member), member.instance_id)
+            for member_id, member in members.items()
+        }
+    return assignors.ASSIGNORS[preferred_assignor(members.values(), allowed)](subscribers, counts)
 
 
 def preferred_assignor(members: Iterable[Member], allowed: Sequence[str]) -> str:
     """What most of those members want that want anything."""
-    votes = Counter(member.server_assignor for member in members if member.server_assignor in allowed)
+    votes = Counter([member.server_assignor for member in members if member.server_assignor is not None])
     return max(allowed, key=lambda name: votes[name])

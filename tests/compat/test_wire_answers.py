@@ -11,11 +11,13 @@ import os
 import re
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from tests.compat import answers_file
 from tests.compat.questions import (
+    alter_configs,
     classic_groups,
     configs,
     consumer_groups,
@@ -23,6 +25,7 @@ from tests.compat.questions import (
     group_admin,
     group_offsets,
     group_records,
+    log_dirs,
     offsets,
     produce,
     topics,
@@ -32,7 +35,8 @@ from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 
 _GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets, group_records)
-assert all((*_GROUPS, configs, fetch, offsets, produce, topics)), "imported for the questions they register"
+_OTHERS = (alter_configs, configs, fetch, log_dirs, offsets, produce, topics)
+assert all((*_GROUPS, *_OTHERS)), "imported for the questions they register"
 
 RECORD = "BIFROST_RECORD_ANSWERS" in os.environ
 
@@ -58,6 +62,10 @@ _OPAQUE = "a batch is not opened on the way in (produce.validation=header), so w
 _EXPLAINS = "says what is wrong where Kafka leaves the text null"
 _NO_ELR = "Kafka's eligible leader replicas write a cluster-wide min.insync.replicas; here it has its default"
 _NO_ACCIDENT = "names the mistake where Kafka stumbles over it and reports an unexpected server error"
+
+_NO_PLUG_INS = "Kafka keeps names that it does not know for its plug-ins; here a mistyped name is refused"
+_NO_LOGGERS = "log levels of a running node are not among its configs"
+_NO_GROUP_CONFIGS = "the configs of groups come with groups"
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference("produce-(both_above_records|both_below_records|torn_record)", ".*", _OPAQUE),
@@ -88,7 +96,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         "2:.*",
         "a group that has neither members nor offsets is gone at once, and not when the cleaner next comes",
     ),
-    Difference("describe_configs-unknown_group", ".*", "the configs of groups come with groups"),
+    Difference("describe_configs-unknown_group", ".*", _NO_GROUP_CONFIGS),
+    Difference("(incremental_)?alter_configs-group_wrong_name", r".*\.error_code", _NO_GROUP_CONFIGS),
+    Difference("incremental_alter_configs-unknown_logger", r".*\.error_code", _NO_LOGGERS),
+    Difference("list_config_resources-resources_of_(all|each)_types?", r".*config_resources.*", _NO_LOGGERS),
+    Difference("incremental_alter_configs-topic_unknown_operation", r"responses\[0]\.error_.*", _NO_ACCIDENT),
+    Difference("(incremental_)?alter_configs-(every_)?broker_(topic|unknown)_name", r".*\.error_.*", _NO_PLUG_INS),
+    Difference("alter_configs-every_broker_(set|nothing)", r".*\.error_.*", _NO_ELR),
 )
 
 
@@ -99,7 +113,13 @@ def stage(broker: Server) -> Stage:
     return found
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def _grouped(question: Question) -> Any:
+    """Questions about configs are asked in one place: some change those of the broker, which others describe."""
+    marks = [pytest.mark.xdist_group("configs")] if "config" in question.api else []
+    return pytest.param(question, marks=marks, id=str(question))
+
+
+@pytest.mark.parametrize("question", [_grouped(each) for each in QUESTIONS])
 def test_the_answer_is_kafkas(question: Question, broker: Server, stage: Stage) -> None:
     fields = answers_file.flatten(question.ask(stage))
     if RECORD and broker.name == "kafka":

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.cluster import open_cluster
+from bifrost.controller.core.config_changes import ConfigChange, ResourceChange, alter_configs
+from bifrost.controller.core.configs import current_settings
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
@@ -18,14 +20,13 @@ from bifrost.controller.core.producer_ids import allocate_producer_ids
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerUnfenced,
-    ConfigChanged,
     PartitionChanged,
     decode_change,
     encode_change,
 )
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
 from bifrost.errors import ApiError
-from bifrost.settings import Settings
+from bifrost.settings import Settings, TopicConfig
 from tests.unit.controller.stand_ins import CLUSTER, registration, topic_id
 
 SETTINGS = Settings(num_partitions=2, default_replication_factor=1)
@@ -53,6 +54,20 @@ REFS = st.lists(
 MORE = st.lists(
     st.builds(MorePartitions, NAMES, COUNTS, st.none() | st.lists(REPLICAS, max_size=3)), min_size=1, max_size=3
 )
+RESOURCES = NAMES.map(lambda name: (2, name)) | st.sampled_from([(4, ""), (4, "1"), (4, "2"), (32, "g")])
+CONFIG_CHANGES = st.builds(
+    ConfigChange,
+    st.sampled_from(["cleanup.policy", "retention.ms", "message.max.bytes", "log.cleanup.policy", "nope"]),
+    st.sampled_from(["7", "8", "compact", "delete", "compact,delete", "", None]),
+    st.integers(0, 4),
+)
+ALTERATIONS = st.lists(
+    st.builds(
+        lambda resource, changes: ResourceChange(*resource, changes), RESOURCES, st.lists(CONFIG_CHANGES, max_size=3)
+    ),
+    min_size=1,
+    max_size=3,
+)
 
 # A command is what to decide and a number that nobody else has, from which fresh ids are made.
 Command = Callable[[MetadataImage, int], Decision[Any]]
@@ -74,13 +89,17 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.tuples(BROKERS, st.integers(0, 9)).map(
         lambda it: lambda image, _: allocate_producer_ids(image, broker_id=it[0], broker_epoch=it[1])
     ),
+    st.tuples(ALTERATIONS, st.booleans(), st.sampled_from([False, False, False, True])).map(
+        lambda it: (
+            lambda image, _: alter_configs(
+                image, SETTINGS, it[0], broker_id=SETTINGS.node_id, replace=it[1], validate_only=it[2]
+            )
+        )
+    ),
     # What later decisions will record, straight into the log: the image has to cope with it today.
     st.tuples(BROKERS, st.booleans()).map(lambda it: lambda image, _: _fence(image, *it)),
     st.tuples(NAMES, st.integers(0, 3), st.lists(BROKERS, max_size=3)).map(
         lambda it: lambda image, _: _change_isr(image, *it)
-    ),
-    st.tuples(st.sampled_from(["", "1"]), st.sampled_from(["5", None])).map(
-        lambda it: lambda image, _: Decision([ConfigChanged(4, it[0], "message.max.bytes", it[1])], None)
     ),
 )
 
@@ -112,6 +131,7 @@ def check(image: MetadataImage) -> None:
     collisions = {name.replace(".", "_"): name for name in image.topics}
     assert len(collisions) == len(image.topics)
     assert all(image.colliding_topic(name) == collisions.get(name.replace(".", "_")) for name in ALL_NAMES)
+    check_configs(image)
     for topic in image.topics.values():
         assert topic.partitions, f"{topic.name} has no partitions"
         assert len({len(part.replicas) for part in topic.partitions}) == 1
@@ -121,6 +141,19 @@ def check(image: MetadataImage) -> None:
             assert part.leader == -1 or part.leader in part.isr
             assert len(set(part.replicas)) == len(part.replicas)
             assert part.leader_epoch <= part.partition_epoch
+
+
+def check_configs(image: MetadataImage) -> None:
+    """Whatever is stored belongs to somebody, says something, and can be read."""
+    now = TopicConfig.of(current_settings(image, SETTINGS))
+    for (kind, name), configs in image.configs.items():
+        assert configs
+        if kind == 2:
+            assert name in image.topics
+            now.override(configs)
+        else:
+            assert (kind, name) in ((4, ""), (4, str(SETTINGS.node_id)))
+            assert configs.keys() <= {"message.max.bytes", "log.cleanup.policy"}
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

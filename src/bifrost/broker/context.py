@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from bifrost.broker.connection import Connection
 from bifrost.broker.fetch_sessions import FetchSessions
+from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.waiters import Waiters
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 class Broker:
     """The parts of one broker, put together by broker.node."""
 
-    settings: Settings
+    live: LiveSettings
     node_id: NodeId
     clock: Clock
     rng: random.Random
@@ -46,6 +47,11 @@ class Broker:
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)
     sessions: FetchSessions = field(init=False)
+
+    @property
+    def settings(self) -> Settings:
+        """As they stand; do not keep them across an await."""
+        return self.live.now
 
     def on_storage_error(self, error: StorageError) -> None:
         """A full disk refuses writes and nothing more; any other failure takes its log directory offline."""

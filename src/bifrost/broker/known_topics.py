@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from uuid import UUID
 
 from bifrost.controller.core.image import MetadataImage
@@ -20,7 +21,7 @@ class KnownTopics:
 
     def topic_id(self, name: str) -> UUID | None:
         topic = self._image.topics.get(name)
-        return None if topic is None else UUID(bytes=topic.topic_id)
+        return None if topic is None else _uuid(topic.topic_id)
 
     def name(self, topic_id: UUID) -> str | None:
         topic = self._image.topics_by_id.get(topic_id.bytes)
@@ -28,3 +29,9 @@ class KnownTopics:
 
     def names(self) -> Iterable[str]:
         return self._image.topics.keys()
+
+
+@lru_cache(maxsize=4096)
+def _uuid(topic_id: bytes) -> UUID:
+    """Every commit asks, and to make one takes as long as to read the request."""
+    return UUID(bytes=topic_id)

@@ -21,9 +21,10 @@ from uuid import UUID
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
 from bifrost.broker.known_topics import KnownTopics
+from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.producer_ids import ProducerIds
-from bifrost.broker.publisher import Publisher, log_config, topic_config
+from bifrost.broker.publisher import Publisher
 from bifrost.broker.server import Server
 from bifrost.broker.transport import TcpTransport, Transport
 from bifrost.broker.waiters import Waiters
@@ -35,10 +36,11 @@ from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
 from bifrost.log.checkpoints import encode_uuid
 from bifrost.log.config import FlushPolicy
-from bifrost.log.disk import DirectoryInUseError, Disk, RealDisk
+from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.log_directory import LogDirectory, new_directory_id
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
+from bifrost.log.real_disk import RealDisk
 from bifrost.metrics import Metrics
 from bifrost.raft.solo import SoloLog
 from bifrost.replication.manager import ReplicaManager
@@ -107,7 +109,10 @@ class Node:
         self.settings = replace(self.settings, advertised_listeners=told)
         self._claim_directories()
         controller = await self._open_controller()
-        logs = await self._open_logs(controller.image)
+        live = LiveSettings(self.settings, controller.image)
+        logs = await self._open_logs(controller.image, live)
+        live.follow(self._server.reconfigure)
+        live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
         node_id = self._node_id
         self._epoch = await controller.register_broker(
             Registration(
@@ -129,11 +134,11 @@ class Node:
             rng=self._rng,
             on_storage_error=self._on_storage_error,
         )
-        publisher = Publisher(node_id, self.settings, logs, self._replicas, waiters, metadata, self._groups)
+        publisher = Publisher(node_id, live, logs, self._replicas, waiters, metadata, self._groups)
         publisher.publish_all(controller.image)
         controller.subscribe(publisher.publish)
         self._broker = broker = Broker(
-            settings=self.settings,
+            live=live,
             node_id=node_id,
             clock=self._clock,
             rng=self._rng,
@@ -176,7 +181,7 @@ class Node:
         await controller.open_cluster(controller.image.cluster_id or encode_uuid(new_directory_id(self._rng)))
         return controller
 
-    async def _open_logs(self, image: MetadataImage) -> LogManager:
+    async def _open_logs(self, image: MetadataImage, live: LiveSettings) -> LogManager:
         settings, node_id = self.settings, self._node_id
         logs = LogManager(
             self._disk,
@@ -186,12 +191,11 @@ class Node:
             rng=self._rng,
             cluster_id=image.cluster_id or "",
             node_id=node_id,
-            config_for=lambda name: log_config(topic_config(image, settings, node_id, name), settings),
+            config_for=lambda name: live.log_config(live.topic_config(name)),
             topic_id_for=lambda name: UUID(bytes=image.topics[name].topic_id) if name in image.topics else None,
             policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
             recovery_pool=self._recovery_pool,
-            file_delete_delay_ms=settings.log_segment_delete_delay_ms,
         )
         await logs.load()
         if not logs.directories:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from bifrost.controller.core import brokers, cluster, partitions, producer_ids, topics
+from bifrost.controller.core import brokers, cluster, config_changes, partitions, producer_ids, topics
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
@@ -175,6 +175,21 @@ class Controller:
         """One answer for each topic name; ApiError if the request as a whole is refused."""
         return await self.submit(lambda image: partitions.create_partitions(image, wanted, validate_only=validate_only))
 
+    async def alter_configs(
+        self,
+        wanted: Sequence[config_changes.ResourceChange],
+        *,
+        broker_id: int,
+        replace: bool = False,
+        validate_only: bool = False,
+    ) -> list[config_changes.AlteredResource]:
+        """One answer for each resource, in order."""
+        return await self.submit(
+            lambda image: config_changes.alter_configs(
+                image, self._settings, wanted, broker_id=broker_id, replace=replace, validate_only=validate_only
+            )
+        )
+
     async def allocate_producer_ids(self, *, broker_id: int, broker_epoch: int) -> range:
         """A block of ids that nobody else will ever get."""
         return await self.submit(
@@ -284,3 +299,5 @@ def _log_changes(delta: Delta) -> None:
         _log.info("topic created name=%s id=%s partitions=%d", topic.name, topic.topic_id.hex(), len(topic.partitions))
     for broker_id in delta.brokers:
         _log.info("broker changed id=%d", broker_id)
+    for resource_type, name in delta.configs:
+        _log.info("configs changed type=%d name=%s", resource_type, name)

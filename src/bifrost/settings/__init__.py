@@ -10,6 +10,7 @@ from bifrost.settings.describe import (
     Source,
     TopicDescriber,
     describe_broker,
+    describe_every_broker,
     describe_topic,
 )
 from bifrost.settings.keys import Kind
@@ -29,6 +30,7 @@ __all__ = [
     "TopicConfig",
     "TopicDescriber",
     "describe_broker",
+    "describe_every_broker",
     "describe_topic",
     "parse_properties",
     "parse_settings",

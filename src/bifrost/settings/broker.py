@@ -19,7 +19,6 @@ from bifrost.settings.keys import Key, Kind, Update, Value
 from bifrost.settings.listeners import Listener, read_listeners
 
 CLUSTER_WIDE = Update.CLUSTER_WIDE
-PER_BROKER = Update.PER_BROKER
 
 _FLUSH = "flush.policy alone decides when data reaches the disk"
 
@@ -39,7 +38,7 @@ class Settings(CoordinatorSettings):
     )
     broker_rack: str | None = key("broker.rack", None, kind=Kind.STRING, doc="Where it stands, for clients that care.")
     listeners: tuple[str, ...] = key(
-        "listeners", ("PLAINTEXT://:9092",), update=PER_BROKER,
+        "listeners", ("PLAINTEXT://:9092",),
         doc="Where to listen, as NAME://HOST:PORT. No host: every interface. Port 0: one that is free.",
     )
     advertised_listeners: tuple[str, ...] | None = key(
@@ -48,7 +47,7 @@ class Settings(CoordinatorSettings):
     listener_security_protocol_map: str = key(
         "listener.security.protocol.map",
         "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        update=PER_BROKER, doc="Which protocol each listener name speaks, as NAME:PROTOCOL.",
+        doc="Which protocol each listener name speaks, as NAME:PROTOCOL.",
     )
     inter_broker_listener_name: str | None = key(
         "inter.broker.listener.name", None, kind=Kind.STRING, doc="The listener that brokers use among themselves."

@@ -127,6 +127,16 @@ def describe_broker(
     return entries
 
 
+def describe_every_broker(dynamic_default: Mapping[str, str]) -> list[ConfigEntry]:
+    """What was stored for all brokers; what a single one makes of it is not told here."""
+    entries = []
+    for name in sorted(keys().keys() & dynamic_default):
+        key, text = keys()[name], dynamic_default[name]
+        synonyms = (ConfigSynonym(name, text, Source.DYNAMIC_DEFAULT),)
+        entries.append(ConfigEntry(name, text, False, Source.DYNAMIC_DEFAULT, False, synonyms, key.kind, key.doc))
+    return entries
+
+
 def _broker_synonyms(
     settings: Settings, key: Key, dynamic_broker: Mapping[str, str], dynamic_default: Mapping[str, str]
 ) -> list[ConfigSynonym]:

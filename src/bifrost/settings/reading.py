@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 from bifrost.settings.broker import Settings, attribute_names, keys
 from bifrost.settings.kafka_names import kafka_keys, retired_names
-from bifrost.settings.keys import Value
+from bifrost.settings.keys import Update, Value
 from bifrost.settings.listeners import check_listeners
 
 # Names that Kafka lets plug-ins and listeners invent; what comes after listener.name.X. is an ordinary name.
@@ -60,6 +60,16 @@ def with_dynamic(settings: Settings, *layers: Mapping[str, str]) -> Settings:
         if name in keys()
     }
     return replace(settings, **values) if values else settings  # type: ignore[arg-type]
+
+
+def check_dynamic(name: str, text: str) -> str:
+    """The canonical text of a setting that changes while the node runs; ValueError for any other."""
+    key = keys().get(name)
+    if key is None and name not in kafka_keys():
+        raise ValueError(f"unknown setting {name}{nearest(name, {**kafka_keys(), **keys()})}")
+    if key is None or key.update is Update.READ_ONLY:
+        raise ValueError(f"{name} cannot change while a broker runs; set it in its configuration file")
+    return key.format(key.parse(text)) or ""
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:

@@ -67,7 +67,8 @@ class DrivenClient(AdminClient):
                 driver.wait()
             driver.stdout.close()
 
-    def _call(self, op: str, **arguments: Any) -> Any:
+    def call(self, op: str, **arguments: Any) -> Any:
+        """The driver's answer; its errors are raised."""
         driver = self._drivers[self.name]
         assert driver.stdin is not None
         assert driver.stdout is not None
@@ -94,7 +95,7 @@ class DrivenClient(AdminClient):
         max_bytes: int = 1_000_000,
         batch_bytes: int | None = None,
     ) -> list[Acked]:
-        answers = self._call(
+        answers = self.call(
             "produce",
             topic=topic,
             codec=codec,
@@ -116,7 +117,7 @@ class DrivenClient(AdminClient):
         return [Acked(partition, offset if acks != 0 else None) for partition, offset in answers]
 
     def consume(self, topic: str, start: Mapping[int, int], count: int, *, max_bytes: int = 1_000_000) -> list[Stored]:
-        found = self._call("consume", topic=topic, start=list(start.items()), count=count, max_bytes=max_bytes)
+        found = self.call("consume", topic=topic, start=list(start.items()), count=count, max_bytes=max_bytes)
         return [
             Stored(
                 partition=each["partition"],
@@ -131,11 +132,11 @@ class DrivenClient(AdminClient):
         ]
 
     def offsets(self, topic: str, partitions: Sequence[int], at: int) -> dict[int, int | None]:
-        return dict(self._call("offsets", topic=topic, partitions=list(partitions), at=at))
+        return dict(self.call("offsets", topic=topic, partitions=list(partitions), at=at))
 
     def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
         assignment = None if topic.assignment is None else [[p, list(ids)] for p, ids in topic.assignment.items()]
-        self._call(
+        self.call(
             "create_topic",
             topic=topic.name,
             partitions=topic.partitions,
@@ -146,29 +147,29 @@ class DrivenClient(AdminClient):
         )
 
     def delete_topic(self, topic: str) -> None:
-        self._call("delete_topic", topic=topic)
+        self.call("delete_topic", topic=topic)
 
     def create_partitions(self, topic: str, total: int, assignment: Sequence[Sequence[int]] | None = None) -> None:
         lists = None if assignment is None else [list(each) for each in assignment]
-        self._call("create_partitions", topic=topic, total=total, assignment=lists)
+        self.call("create_partitions", topic=topic, total=total, assignment=lists)
 
     def describe_topic(self, topic: str) -> tuple[PartitionInfo, ...]:
-        rows = self._call("describe_topic", topic=topic)
+        rows = self.call("describe_topic", topic=topic)
         return tuple(PartitionInfo(p, leader, tuple(replicas), tuple(isr)) for p, leader, replicas, isr in sorted(rows))
 
     def list_topics(self) -> set[str]:
-        return set(self._call("list_topics"))
+        return set(self.call("list_topics"))
 
     def describe_cluster(self) -> ClusterInfo:
-        about = self._call("describe_cluster")
+        about = self.call("describe_cluster")
         brokers = tuple(sorted((node, host, port) for node, host, port in about["brokers"]))
         return ClusterInfo(about["cluster_id"], about["controller"], brokers)
 
     def describe_topic_configs(self, topic: str) -> dict[str, str | None]:
-        return dict(self._call("describe_configs", kind="topic", name=topic))
+        return dict(self.call("describe_configs", kind="topic", name=topic))
 
     def describe_broker_configs(self, broker: int) -> dict[str, str | None]:
-        return dict(self._call("describe_configs", kind="broker", name=str(broker)))
+        return dict(self.call("describe_configs", kind="broker", name=str(broker)))
 
 
 class Java(DrivenClient):

@@ -14,11 +14,17 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.AlterConfigsOptions;
 import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.ListConfigResourcesOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -39,7 +45,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * The Java client behind one JSON object a line: a call on stdin, its answer on stdout.
- * Bytes travel as base64. The calls are those of tests/compat/clients/base.py.
+ * Bytes travel as base64. The calls are those of tests/compat/clients/base.py and config_admin.py.
  */
 public final class Driver {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -246,15 +252,57 @@ public final class Driver {
                 about.set("brokers", brokers);
                 return about;
             case "describe_configs":
-                ConfigResource.Type type = ConfigResource.Type.valueOf(call.get("kind").asText().toUpperCase());
-                ConfigResource resource = new ConfigResource(type, call.get("name").asText());
+                ConfigResource resource = new ConfigResource(kind(call), call.get("name").asText());
                 Config config = admin.describeConfigs(List.of(resource)).all().get().get(resource);
                 ObjectNode entries = JSON.objectNode();
                 config.entries().forEach(entry -> entries.put(entry.name(), entry.value()));
                 return entries;
             default:
+                return configs(admin, call);
+        }
+    }
+
+    private static JsonNode configs(Admin admin, JsonNode call) throws Exception {
+        switch (call.get("op").asText()) {
+            case "alter_configs":
+                List<AlterConfigOp> changes = new ArrayList<>();
+                for (JsonNode change : call.get("changes")) {
+                    String value = change.get(2).isNull() ? null : change.get(2).asText();
+                    changes.add(new AlterConfigOp(
+                            new ConfigEntry(change.get(0).asText(), value),
+                            AlterConfigOp.OpType.valueOf(change.get(1).asText().toUpperCase())));
+                }
+                ConfigResource altered = new ConfigResource(kind(call), call.get("name").asText());
+                AlterConfigsOptions options = new AlterConfigsOptions().validateOnly(call.get("validate_only").asBoolean());
+                admin.incrementalAlterConfigs(Map.of(altered, changes), options).all().get();
+                return JSON.nullNode();
+            case "describe_config_entries":
+                ConfigResource described = new ConfigResource(kind(call), call.get("name").asText());
+                DescribeConfigsOptions all = new DescribeConfigsOptions().includeSynonyms(true);
+                ArrayNode rows = JSON.arrayNode();
+                admin.describeConfigs(List.of(described), all).all().get().get(described).entries().forEach(entry -> {
+                    ArrayNode synonyms = JSON.arrayNode();
+                    entry.synonyms().forEach(synonym -> synonyms.add(JSON.arrayNode()
+                            .add(synonym.name())
+                            .add(synonym.value())
+                            .add(synonym.source().name())));
+                    ArrayNode row = JSON.arrayNode().add(entry.name()).add(entry.value()).add(entry.source().name());
+                    rows.add(row.add(entry.isReadOnly()).add(synonyms));
+                });
+                return rows;
+            case "list_config_resources":
+                ArrayNode names = JSON.arrayNode();
+                Set<ConfigResource.Type> types = Set.of(kind(call));
+                admin.listConfigResources(types, new ListConfigResourcesOptions()).all().get()
+                        .forEach(found -> names.add(found.name()));
+                return names;
+            default:
                 throw new IllegalArgumentException("unknown call " + call.get("op"));
         }
+    }
+
+    private static ConfigResource.Type kind(JsonNode call) {
+        return ConfigResource.Type.valueOf(call.get("kind").asText().toUpperCase());
     }
 
     private static NewTopic newTopic(JsonNode call) {

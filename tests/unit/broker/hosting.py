@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable
 
 from bifrost.broker.known_topics import KnownTopics
+from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
-from bifrost.broker.publisher import Publisher, log_config, topic_config
+from bifrost.broker.publisher import Publisher
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import SystemClock
 from bifrost.controller.core.image import MetadataImage
@@ -62,6 +63,7 @@ class Hosting:
         self.disk = disk
         self.image = image
         self.settings = Settings()
+        self.live = live = LiveSettings(self.settings, image)
         self.offline: list[str] = []
         loop = asyncio.get_running_loop()
         self.logs = LogManager(
@@ -72,7 +74,7 @@ class Hosting:
             rng=random.Random(3),
             cluster_id=image.cluster_id or "",
             node_id=ME,
-            config_for=lambda name: log_config(topic_config(image, self.settings, ME, name), self.settings),
+            config_for=lambda name: live.log_config(live.topic_config(name)),
             policy=FlushPolicy.OS,
             on_offline=lambda path, _: self.offline.append(path),
         )
@@ -88,9 +90,7 @@ class Hosting:
             rng=random.Random(4),
             on_storage_error=self.logs.take_offline,
         )
-        self.publisher = Publisher(
-            ME, self.settings, self.logs, self.replicas, self.waiters, self.metadata, self.groups
-        )
+        self.publisher = Publisher(ME, live, self.logs, self.replicas, self.waiters, self.metadata, self.groups)
 
     @classmethod
     async def start(

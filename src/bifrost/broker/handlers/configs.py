@@ -1,22 +1,36 @@
-"""DescribeConfigs: what is set, where it was set, and what it would be otherwise."""
+"""DescribeConfigs, AlterConfigs in both forms, ListConfigResources: what is set, where, and changing it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from bifrost.broker.context import RequestContext
 from bifrost.broker.registry import api
+from bifrost.controller.core.config_changes import AlteredResource, ConfigChange, ResourceChange
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE
 from bifrost.controller.core.names import check_topic_name
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.configs import (
+    AlterConfigsResourceResponse,
+    ConfigResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
-from bifrost.settings import ConfigEntry, describe_broker, describe_topic
+from bifrost.protocol.messages.legacy_configs import AlterConfigsRequest, AlterConfigsResponse
+from bifrost.settings import ConfigEntry, describe_broker, describe_every_broker
+
+_CONFIG_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32)
+"""What Kafka knows of; the rest are loggers of brokers, client metrics and groups."""
 
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
@@ -44,24 +58,22 @@ def _describe(
 
 def _entries(ctx: RequestContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     broker, image, name = ctx.broker, ctx.broker.controller.image, resource.resource_name
-    stored = image.configs
-    everywhere = stored.get((BROKER_RESOURCE, EVERY_BROKER), {})
-    here = stored.get((BROKER_RESOURCE, str(broker.node_id)), {})
     if resource.resource_type == TOPIC_RESOURCE:
         check_topic_name(name)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        overrides = image.topic_configs(name)
-        return describe_topic(broker.settings, overrides, dynamic_broker=here, dynamic_default=everywhere)
+        return broker.live.topic_describer().describe(image.topic_configs(name))
     if resource.resource_type == BROKER_RESOURCE:
+        live = broker.live
         if name == EVERY_BROKER:
-            every = describe_broker(broker.settings, dynamic_default=everywhere)
-            return [entry for entry in every if entry.name in everywhere]
+            return describe_every_broker(live.of_every_broker)
         if name != str(broker.node_id):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"broker {name} is not this one; ask it, this is {broker.node_id}"
             )
-        return describe_broker(broker.settings, dynamic_broker=here, dynamic_default=everywhere)
+        return describe_broker(
+            live.started_with, dynamic_broker=live.of_this_broker, dynamic_default=live.of_every_broker
+        )
     raise ApiError(ErrorCode.INVALID_REQUEST, f"config resources of type {resource.resource_type} are not known here")
 
 
@@ -78,4 +90,82 @@ def _encode(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         ],
         config_type=entry.kind,
         documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _altered(results: Iterable[AlteredResource]) -> list[AlterConfigsResourceResponse]:
+    return [
+        AlterConfigsResourceResponse(
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
+            error_code=one.error,
+            error_message=one.message,
+        )
+        for one in results
+    ]
+
+
+def _refused(
+    request: IncrementalAlterConfigsRequest | AlterConfigsRequest, code: ErrorCode, detail: str
+) -> list[AlterConfigsResourceResponse]:
+    return _altered(AlteredResource(one.resource_type, one.resource_name, code, detail) for one in request.resources)
+
+
+@api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    versions=range(2),
+    on_error=lambda *refusal: IncrementalAlterConfigsResponse(responses=_refused(*refusal)),
+)
+async def incremental_alter_configs(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Sets, deletes, and changes lists by items (KIP-339). v1 is flexible."""
+    wanted = [
+        ResourceChange(
+            one.resource_type,
+            one.resource_name,
+            [ConfigChange(config.name, config.value, config.config_operation) for config in one.configs],
+        )
+        for one in request.resources
+    ]
+    altered = await ctx.broker.controller.alter_configs(
+        wanted, broker_id=ctx.broker.node_id, validate_only=request.validate_only
+    )
+    return IncrementalAlterConfigsResponse(responses=_altered(altered))
+
+
+@api(
+    ApiKey.ALTER_CONFIGS,
+    versions=range(3),
+    on_error=lambda *refusal: AlterConfigsResponse(responses=_refused(*refusal)),
+)
+async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replaces: whatever is not mentioned goes back to its default. v2 is flexible."""
+    wanted = [
+        ResourceChange(
+            one.resource_type, one.resource_name, [ConfigChange(config.name, config.value) for config in one.configs]
+        )
+        for one in request.resources
+    ]
+    altered = await ctx.broker.controller.alter_configs(
+        wanted, broker_id=ctx.broker.node_id, replace=True, validate_only=request.validate_only
+    )
+    return AlterConfigsResponse(responses=_altered(altered))
+
+
+@api(ApiKey.LIST_CONFIG_RESOURCES, versions=range(2))
+def list_config_resources(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """v0 lists client metrics, of which there are none here (KIP-714); v1 every type (KIP-1142)."""
+    if ctx.version == 0:
+        return ListConfigResourcesResponse()
+    image = ctx.broker.controller.image
+    names: dict[int, Iterable[str]] = dict.fromkeys(_CONFIG_RESOURCES, ())
+    names |= {TOPIC_RESOURCE: image.topics, BROKER_RESOURCE: map(str, image.live_brokers())}
+    types = dict.fromkeys(request.resource_types or _CONFIG_RESOURCES)
+    if any(each not in names for each in types):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_type=each, resource_name=name) for each in types for name in names[each]
+        ]
     )

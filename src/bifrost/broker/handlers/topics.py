@@ -40,7 +40,7 @@ async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> Cr
     created = await ctx.broker.controller.create_topics(
         [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
-    describer = TopicDescriber(ctx.broker.settings)
+    describer = ctx.broker.live.topic_describer()
     return CreateTopicsResponse(topics=[_result(describer, topic) for topic in created])
 
 

@@ -1,14 +1,20 @@
-"""Which topic configs are accepted, and the records that store them."""
+"""Which configs of topics and brokers are accepted, and what a broker's settings are once stored ones count."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bifrost.controller.core.image import TOPIC_RESOURCE
+from bifrost.controller.core.image import EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.errors import ApiError, ErrorCode
-from bifrost.settings import Settings, TopicConfig
+from bifrost.settings import Settings, TopicConfig, with_dynamic
+from bifrost.settings.reading import check_dynamic
 from bifrost.settings.topic import check_override, check_together
+
+
+def current_settings(image: MetadataImage, settings: Settings) -> Settings:
+    """The settings a broker was started with, under what was stored for every broker, under what was stored for it."""
+    return with_dynamic(settings, image.broker_configs(EVERY_BROKER), image.broker_configs(str(settings.node_id)))
 
 
 def check_topic_configs(settings: Settings, configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
@@ -29,3 +35,17 @@ def check_topic_configs(settings: Settings, configs: Iterable[tuple[str, str | N
 def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigChanged]:
     """The records that give a topic these overrides."""
     return [ConfigChanged(TOPIC_RESOURCE, topic, name, text) for name, text in configs.items()]
+
+
+def check_broker_configs(
+    image: MetadataImage, settings: Settings, name: str, configs: Mapping[str, str]
+) -> dict[str, str]:
+    """What will be stored for a broker, or for all of them (""), or ApiError(INVALID_REQUEST), as Kafka has it."""
+    own = str(settings.node_id)
+    try:
+        accepted = {config: check_dynamic(config, text) for config, text in configs.items()}
+        layers = {one: image.broker_configs(one) for one in (EVERY_BROKER, own)} | {name: accepted}
+        check_together(TopicConfig.of(with_dynamic(settings, layers[EVERY_BROKER], layers[own])))
+    except ValueError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return accepted

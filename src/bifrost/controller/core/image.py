@@ -81,6 +81,10 @@ class MetadataImage:
         """The overrides of one topic."""
         return self.configs.get((TOPIC_RESOURCE, name), _NO_CONFIGS)
 
+    def broker_configs(self, name: str) -> Mapping[str, str]:
+        """What is stored for one broker, by its id, or for every broker (`EVERY_BROKER`)."""
+        return self.configs.get((BROKER_RESOURCE, name), _NO_CONFIGS)
+
     def colliding_topic(self, name: str) -> str | None:
         """The topic whose name differs from this one only in `.` and `_`, which metric names cannot tell apart."""
         return self._collisions.get(name.replace(".", "_"))

@@ -18,7 +18,7 @@ from bifrost.controller.core.assignments import (
     partition_records,
     place_partitions,
 )
-from bifrost.controller.core.configs import check_topic_configs, topic_config_records
+from bifrost.controller.core.configs import check_topic_configs, current_settings, topic_config_records
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.names import check_topic_name
@@ -84,6 +84,7 @@ def create_topics(
     results: dict[str, CreatedTopic] = {}
     new_names: dict[str, str] = {}
     start = image.partitions_created
+    defaults = current_settings(image, settings)
     for topic, topic_id in zip(topics, topic_ids, strict=True):
         if topic.name in results:
             continue
@@ -91,7 +92,7 @@ def create_topics(
             if times_named[topic.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name} is named more than once")
             _check_new_name(image, topic.name, new_names)
-            configs = check_topic_configs(settings, topic.configs)
+            configs = check_topic_configs(defaults, topic.configs)
             assignments = _assignments(image, settings, topic, start)
         except ApiError as error:
             results[topic.name] = CreatedTopic(topic.name, error.code, error.detail)

@@ -6,6 +6,7 @@ asked for, so that a process pays only for what it speaks.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Final
 
@@ -24,6 +25,10 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.DELETE_TOPICS: "topics",
     ApiKey.CREATE_PARTITIONS: "topics",
     ApiKey.DESCRIBE_CONFIGS: "configs",
+    ApiKey.DESCRIBE_LOG_DIRS: "log_dirs",
+    ApiKey.ALTER_CONFIGS: "legacy_configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs",
+    ApiKey.LIST_CONFIG_RESOURCES: "configs",
     ApiKey.LIST_OFFSETS: "log_offsets",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "log_offsets",
     ApiKey.INIT_PRODUCER_ID: "producers",
@@ -46,11 +51,13 @@ DECLARED: Final = frozenset(_MODULES)
 """The keys that `request_class` and `response_class` know."""
 
 
+@cache
 def request_class(api_key: int) -> type[Message]:
     """The class of an API's requests; KeyError if it is not declared here."""
     return _find(api_key, "Request")
 
 
+@cache
 def response_class(api_key: int) -> type[Message]:
     """The class of an API's responses; KeyError if it is not declared here."""
     return _find(api_key, "Response")

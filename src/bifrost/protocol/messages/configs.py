@@ -52,3 +52,53 @@ class DescribeConfigsResult(Struct):
 class DescribeConfigsResponse(Message, api=ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5), flexible=4):
     throttle_time_ms: I32 = 0
     results: list[DescribeConfigsResult]
+
+
+class AlterableConfig(Struct):
+    name: str
+    # 0 set, 1 delete, 2 append, 3 subtract.
+    config_operation: I8
+    value: str | None
+
+
+class AlterConfigsResource(Struct):
+    resource_type: I8
+    resource_name: str
+    configs: list[AlterableConfig]
+
+
+class IncrementalAlterConfigsRequest(Message, api=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), flexible=1):
+    """KIP-339."""
+
+    resources: list[AlterConfigsResource]
+    validate_only: bool
+
+
+class AlterConfigsResourceResponse(Struct):
+    error_code: I16 = 0
+    error_message: str | None = None
+    resource_type: I8
+    resource_name: str
+
+
+class IncrementalAlterConfigsResponse(Message, api=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2), flexible=1):
+    throttle_time_ms: I32 = 0
+    responses: list[AlterConfigsResourceResponse]
+
+
+class ListConfigResourcesRequest(Message, api=ApiKey.LIST_CONFIG_RESOURCES, versions=range(2), flexible=0):
+    """v0 asks for client metrics (KIP-714), v1 for resources of any type (KIP-1142)."""
+
+    # Empty asks for every type.
+    resource_types: Annotated[list[I8], since(1)] = []
+
+
+class ConfigResource(Struct):
+    resource_name: str
+    resource_type: Annotated[I8, since(1)] = 16
+
+
+class ListConfigResourcesResponse(Message, api=ApiKey.LIST_CONFIG_RESOURCES, versions=range(2), flexible=0):
+    throttle_time_ms: I32 = 0
+    error_code: I16 = 0
+    config_resources: list[ConfigResource] = []

@@ -1,0 +1,43 @@
+"""The log directories of one broker, and what lies in them."""
+
+from typing import Annotated
+
+from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.schema import I16, I32, I64, Message, Struct, since
+
+
+class DescribableLogDirTopic(Struct):
+    topic: str
+    partitions: list[I32]
+
+
+class DescribeLogDirsRequest(Message, api=ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6), flexible=2):
+    # Null: everything.
+    topics: list[DescribableLogDirTopic] | None
+
+
+class DescribeLogDirsPartition(Struct):
+    partition_index: I32
+    partition_size: I64
+    offset_lag: I64
+    is_future_key: bool
+
+
+class DescribeLogDirsTopic(Struct):
+    name: str
+    partitions: list[DescribeLogDirsPartition]
+
+
+class DescribeLogDirsResult(Struct):
+    error_code: I16 = 0
+    log_dir: str
+    topics: list[DescribeLogDirsTopic]
+    total_bytes: Annotated[I64, since(4)] = -1
+    usable_bytes: Annotated[I64, since(4)] = -1
+    is_cordoned: Annotated[bool, since(5)] = False
+
+
+class DescribeLogDirsResponse(Message, api=ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6), flexible=2):
+    throttle_time_ms: I32 = 0
+    error_code: Annotated[I16, since(3)] = 0
+    results: list[DescribeLogDirsResult] = []  # noqa: RUF012 - msgspec makes a new one for every message

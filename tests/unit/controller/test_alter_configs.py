@@ -1,0 +1,200 @@
+"""AlterConfigs and IncrementalAlterConfigs: one test a rule. Codes were captured from a 4.3 broker."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.controller.stand_ins import apply, cluster_of, create
+
+from bifrost.controller.core.config_changes import ConfigChange, Operation, ResourceChange, alter_configs
+from bifrost.controller.core.configs import current_settings
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.records import ConfigChanged
+from bifrost.controller.core.topics import NewTopic
+from bifrost.errors import ErrorCode
+from bifrost.settings import Settings
+
+SET, DELETE, APPEND, SUBTRACT = Operation
+OK = ErrorCode.NONE
+
+
+def with_topic() -> MetadataImage:
+    image = cluster_of(1, 2)
+    create(image, NewTopic("t", configs=[("retention.ms", "7")]))
+    return image
+
+
+def topic(*changes: ConfigChange, name: str = "t") -> ResourceChange:
+    return ResourceChange(TOPIC_RESOURCE, name, changes)
+
+
+def broker(*changes: ConfigChange, name: str = "1") -> ResourceChange:
+    return ResourceChange(BROKER_RESOURCE, name, changes)
+
+
+def alter(image: MetadataImage, *wanted: ResourceChange, replace: bool = False) -> list[ErrorCode]:
+    """The codes of the answer, once what was decided is applied."""
+    decision = alter_configs(image, Settings(node_id=1), wanted, broker_id=1, replace=replace)
+    apply(image, decision.records)
+    assert all((one.message is None) == (one.error is OK) for one in decision.result)
+    return [one.error for one in decision.result]
+
+
+def test_a_value_is_set_in_canonical_form() -> None:
+    image = with_topic()
+    assert alter(image, topic(ConfigChange("cleanup.policy", " compact , delete "))) == [OK]
+    assert image.topic_configs("t") == {"retention.ms": "7", "cleanup.policy": "compact,delete"}
+
+
+def test_a_deleted_config_is_gone_and_one_that_was_not_set_is_no_error() -> None:
+    image = with_topic()
+    changes = [ConfigChange(name, None, DELETE) for name in ("retention.ms", "segment.ms", "no.such.config")]
+    assert alter(image, topic(*changes)) == [OK]
+    assert image.topic_configs("t") == {}
+
+
+def test_lists_grow_and_shrink_from_their_default() -> None:
+    image = with_topic()
+    seen = []
+    for operation, items in ((APPEND, "compact"), (APPEND, "delete"), (SUBTRACT, "delete,other"), (DELETE, None)):
+        assert alter(image, topic(ConfigChange("cleanup.policy", items, operation))) == [OK]
+        seen.append(image.topic_configs("t").get("cleanup.policy"))
+    assert seen == ["delete,compact", "delete,compact", "compact", None]
+
+
+def test_a_default_is_where_a_list_starts_even_if_the_broker_has_another() -> None:
+    image = with_topic()
+    assert alter(image, broker(ConfigChange("log.cleanup.policy", "compact"), name=EVERY_BROKER)) == [OK]
+    assert alter(image, topic(ConfigChange("cleanup.policy", "compact", APPEND))) == [OK]
+    assert image.topic_configs("t")["cleanup.policy"] == "delete,compact"
+
+
+def test_only_what_changes_is_recorded() -> None:
+    image = with_topic()
+    same, new = ConfigChange("retention.ms", " 7"), ConfigChange("segment.ms", "9")
+    decision = alter_configs(image, Settings(), [topic(same, new)], broker_id=1)
+    assert list(decision.records) == [ConfigChanged(TOPIC_RESOURCE, "t", "segment.ms", "9")]
+
+
+def test_validate_only_answers_alike_and_records_nothing() -> None:
+    image = with_topic()
+    wanted = [topic(ConfigChange("segment.ms", "9")), topic(ConfigChange("segment.ms", "9"), name="u")]
+    decision = alter_configs(image, Settings(), wanted, broker_id=1, validate_only=True)
+    assert list(decision.records) == []
+    assert [one.error for one in decision.result] == [OK, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_replacing_takes_away_what_is_not_mentioned() -> None:
+    image = with_topic()
+    assert alter(image, topic(ConfigChange("segment.ms", "9")), replace=True) == [OK]
+    assert image.topic_configs("t") == {"segment.ms": "9"}
+    assert alter(image, topic(), replace=True) == [OK]
+    assert image.topic_configs("t") == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ConfigChange("no.such.config", "1"),
+        ConfigChange("log.retention.ms", "1"),
+        ConfigChange("retention.ms", "soon"),
+        ConfigChange("segment.bytes", "1"),
+        ConfigChange("cleanup.policy", "burn"),
+        ConfigChange("cleanup.policy", "burn", APPEND),
+        ConfigChange("retention.ms", "1", APPEND),
+        ConfigChange("retention.ms", "1", SUBTRACT),
+        ConfigChange("no.such.config", "1", APPEND),
+        ConfigChange("min.compaction.lag.ms", str((1 << 63) - 1)),
+    ],
+    ids=str,
+)
+def test_what_a_topic_cannot_have_is_an_invalid_config(change: ConfigChange) -> None:
+    image = with_topic()
+    lag = ConfigChange("max.compaction.lag.ms", "5")
+    assert alter(image, topic(change, lag)) == [ErrorCode.INVALID_CONFIG]
+    assert image.topic_configs("t") == {"retention.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [ConfigChange("retention.ms", None)],
+        [ConfigChange("cleanup.policy", None, APPEND)],
+        [ConfigChange("retention.ms", "1"), ConfigChange("retention.ms", None, DELETE)],
+        [ConfigChange("retention.ms", "1", 9)],
+        [ConfigChange("retention.ms", "1", -1)],
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_an_invalid_request(changes: list[ConfigChange]) -> None:
+    image = with_topic()
+    assert alter(image, topic(*changes), broker(*changes)) == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("", ErrorCode.INVALID_REQUEST),
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_topics_that_are_not_there(name: str, code: ErrorCode) -> None:
+    assert alter(with_topic(), topic(ConfigChange("retention.ms", "1"), name=name)) == [code]
+
+
+def test_a_resource_may_be_named_once() -> None:
+    image = with_topic()
+    twice = topic(ConfigChange("retention.ms", "1"))
+    other = broker(ConfigChange("message.max.bytes", "9"))
+    codes = [ErrorCode.INVALID_REQUEST, OK, ErrorCode.INVALID_REQUEST]
+    assert alter(image, twice, other, twice) == codes
+    assert image.topic_configs("t") == {"retention.ms": "7"}
+    assert image.broker_configs("1") == {"message.max.bytes": "9"}
+
+
+@pytest.mark.parametrize("kind", [0, 8, 16, 32, 99])
+def test_other_resources_have_no_configs(kind: int) -> None:
+    assert alter(with_topic(), ResourceChange(kind, "x", [])) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_a_broker_goes_before_all_brokers_and_both_before_the_file() -> None:
+    image, started = with_topic(), Settings(node_id=1, message_max_bytes=5)
+    assert current_settings(image, started) is started
+    assert alter(image, broker(ConfigChange("message.max.bytes", "6"), name=EVERY_BROKER)) == [OK]
+    assert current_settings(image, started).message_max_bytes == 6
+    assert alter(image, broker(ConfigChange("message.max.bytes", "7"))) == [OK]
+    assert current_settings(image, started).message_max_bytes == 7
+    assert current_settings(image, Settings(node_id=2)).message_max_bytes == 6
+
+
+@pytest.mark.parametrize("name", ["1", EVERY_BROKER])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ConfigChange("num.partitions", "2"),
+        ConfigChange("num.io.threads", "2"),
+        ConfigChange("no.such.config", "2"),
+        ConfigChange("retention.ms", "2"),
+        ConfigChange("message.max.bytes", "many"),
+        ConfigChange("message.max.bytes", "-1"),
+        ConfigChange("log.cleaner.max.compaction.lag.ms", "3"),
+    ],
+    ids=str,
+)
+def test_what_a_running_broker_cannot_change_is_an_invalid_request(change: ConfigChange, name: str) -> None:
+    image = with_topic()
+    lag = ConfigChange("log.cleaner.min.compaction.lag.ms", "5")
+    assert alter(image, broker(change, lag, name=name)) == [ErrorCode.INVALID_REQUEST]
+    assert image.broker_configs(name) == {}
+
+
+@pytest.mark.parametrize("name", ["2", "77", "-1", "first", "01"])
+def test_a_broker_changes_no_other_brokers_configs(name: str) -> None:
+    change = ConfigChange("message.max.bytes", "9")
+    assert alter(with_topic(), broker(change, name=name)) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_an_unknown_name_comes_with_the_nearest_one() -> None:
+    wanted = [broker(ConfigChange("mesage.max.bytes", "9"))]
+    (refused,) = alter_configs(with_topic(), Settings(), wanted, broker_id=1).result
+    assert refused.message == "unknown setting mesage.max.bytes; did you mean message.max.bytes?"

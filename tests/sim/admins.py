@@ -109,7 +109,7 @@ class Admin(Client):
         self.topics = {
             topic.name: Topic(topic.name, topic.topic_id.bytes, len(topic.partitions))
             for topic in answer.topics
-            if topic.name is not None
+            if topic.name is not None and not topic.is_internal
         }
         seen = {name: TopicState(topic.topic_id.hex(), topic.partitions) for name, topic in self.topics.items()}
         self.history.add(TopicsListed(self.loop.time(), seen))

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tests.sim.anomaly import Anomaly
+from tests.sim.crowd.checkers import GROUP_CHECKERS
 from tests.sim.history import (
     Acknowledged,
     Complaint,
@@ -249,6 +250,7 @@ CHECKERS: tuple[Callable[[History], list[Anomaly]], ...] = (
     repeated_producer_ids,
     unstable_ends,
     lost_metadata,
+    *GROUP_CHECKERS,
 )
 
 

@@ -11,6 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
+from tests.sim.crowd.events import GroupEvent
+
 
 class Place(NamedTuple):
     """One partition of one topic; a topic that was deleted and made again has another id."""
@@ -184,6 +186,7 @@ Event = (
     | Crashed
     | ReadBack
     | Complaint
+    | GroupEvent
 )
 E_ = TypeVar("E_", bound=Event)
 

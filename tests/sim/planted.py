@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from bifrost.errors import StorageError
@@ -20,6 +20,8 @@ from bifrost.log.flush_job import FlushJob
 from bifrost.log.producers import ProducerStates
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import Partition
+from tests.sim.bug import Bug
+from tests.sim.crowd.planted import GROUP_PLANTED
 from tests.sim.storage import SimDisk
 
 
@@ -85,16 +87,6 @@ def keep_torn_tails() -> AbstractContextManager[Any]:
     return _without(recovery._Recovery, "_scan_segment", "file.truncate(good)")
 
 
-class Bug(NamedTuple):
-    """How to plant it, and the kind of run that shows it."""
-
-    plant: Callable[[], AbstractContextManager[Any]]
-    policy: str
-    faults: tuple[str, ...]
-    shown_by: tuple[str, ...]
-    """Anomalies of which at least one is seen."""
-
-
 _POWER = ("lose_power",)
 _SLOW = ("lose_power", "slow_disk")
 
@@ -106,4 +98,5 @@ PLANTED = {
     "ignore-failed-sync": Bug(ignore_failed_sync, "ack", ("fail_disk",), ("lost write", "watermark went back")),
     "forget-producers": Bug(forget_producers, "ack", ("kill", "slow_disk"), ("duplicate",)),
     "keep-torn-tails": Bug(keep_torn_tails, "os", _POWER, ("node failed", "not served", "corrupt batch")),
+    **GROUP_PLANTED,
 }

@@ -16,44 +16,58 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tests.sim.crowd.crowd import KINDS
 from tests.sim.planted import PLANTED
 from tests.sim.scenario import simulate
 
 POLICIES = ("ack", "os")
+DRAWN, NO_GROUPS = "drawn", "none"
 _EVIDENCE_MAX = 5
 _LINE_EVERY = 100
+
+
+class Task(NamedTuple):
+    """One run to play."""
+
+    seed: int
+    policy: str
+    planted: str | None = None
+    """The name of a bug, which also says what kind of run shows it."""
+    groups: tuple[str, ...] | None = None
+    """Kinds of groups, for a run that has nothing else; or none of them. If not given, the seed decides."""
 
 
 class Verdict(NamedTuple):
     """What the parent process wants to know of a run."""
 
-    seed: int
-    policy: str
+    task: Task
     problems: list[str]
     virtual_s: float
     acknowledged: int
 
 
-def play(task: tuple[int, str, str | None]) -> Verdict:
+def play(task: Task) -> Verdict:
     """One run, in a worker process."""
-    seed, policy, bug = task
-    with PLANTED[bug].plant() if bug is not None else nullcontext():
+    bug = PLANTED[task.planted] if task.planted is not None else None
+    faults, groups = (bug.faults, bug.groups) if bug is not None else (None, task.groups)
+    with bug.plant() if bug is not None else nullcontext():
         try:
-            outcome = simulate(seed, policy, faults=PLANTED[bug].faults if bug is not None else None)
+            outcome = simulate(task.seed, task.policy, faults=faults, groups=groups)
         except Exception:  # noqa: BLE001  # the simulator itself failed: that is a result, too
-            return Verdict(seed, policy, [traceback.format_exc()], 0.0, 0)
-    return Verdict(seed, policy, list(map(str, outcome.anomalies)), outcome.virtual_s, outcome.acknowledged)
+            return Verdict(task, [traceback.format_exc()], 0.0, 0)
+    return Verdict(task, list(map(str, outcome.anomalies)), outcome.virtual_s, outcome.acknowledged)
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    groups = parse_groups(options.groups)
     if options.trace:
-        return _trace(options.first, options.policy or POLICIES[0])
+        return _trace(Task(options.first, options.policy or POLICIES[0], None, groups))
     policies = [options.policy] if options.policy else POLICIES
     if options.planted:
         policies = [PLANTED[options.planted].policy]
     seeds = range(options.first, options.first + options.seeds)
-    tasks = [(seed, policy, options.planted) for seed, policy in product(seeds, policies)]
+    tasks = [Task(seed, policy, options.planted, groups) for seed, policy in product(seeds, policies)]
     started = time.monotonic()
     verdicts = _play_all(tasks, options.jobs, Console(stderr=True, soft_wrap=True))
     took_s = time.monotonic() - started
@@ -67,18 +81,29 @@ def main(arguments: list[str] | None = None) -> int:
     )
     if failed:
         words = f"{options.planted} was found by" if options.planted else "failed"
-        print(f"{words}: {', '.join(f'{each.policy} {each.seed}' for each in failed)}")
+        print(f"{words}: {', '.join(f'{task.policy} {task.seed}' for task, *_ in failed)}")
     return 1 if failed else 0
+
+
+def parse_groups(words: str) -> tuple[str, ...] | None:
+    """The kinds of groups of a run, as they are written on the command line and in `seeds.txt`."""
+    if words == DRAWN:
+        return None
+    kinds = () if words == NO_GROUPS else tuple(words.split("+"))
+    assert set(kinds) <= set(KINDS), f"there are groups of the kinds {KINDS}"
+    return kinds
 
 
 def report(verdict: Verdict) -> str:
     """A failed run: some of what is wrong, and how to see it again."""
+    task = verdict.task
+    groups = f" --groups {'+'.join(task.groups) or NO_GROUPS}" if task.groups is not None else ""
     return "\n".join(
         [
-            f"seed {verdict.seed} with flush.policy={verdict.policy} failed:",
+            f"seed {task.seed} with flush.policy={task.policy}{groups} failed:",
             *(f"  {problem}" for problem in verdict.problems[:_EVIDENCE_MAX]),
             *(f"  and {more} more" for more in [len(verdict.problems) - _EVIDENCE_MAX] if more > 0),
-            f'replay: make sim FIRST={verdict.seed} SEEDS=1 ARGS="--policy {verdict.policy} --trace"',
+            f'replay: make sim FIRST={task.seed} SEEDS=1 ARGS="--policy {task.policy}{groups} --trace"',
         ]
     )
 
@@ -90,11 +115,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--policy", choices=POLICIES, help="flush.policy; both if not given")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--planted", choices=sorted(PLANTED), help="plant this bug and see which seeds find it")
+    groups = f"nothing but groups of these kinds, such as {'+'.join(KINDS)}; or {NO_GROUPS}, or as {DRAWN} by the seed"
+    parser.add_argument("--groups", default=DRAWN, help=groups)
     parser.add_argument("--trace", action="store_true", help="play the first seed alone and tell everything")
     return parser
 
 
-def _play_all(tasks: list[tuple[int, str, str | None]], jobs: int, console: Console) -> list[Verdict]:
+def _play_all(tasks: list[Task], jobs: int, console: Console) -> list[Verdict]:
     columns = (
         TextColumn("simulating"),
         BarColumn(),
@@ -111,7 +138,7 @@ def _play_all(tasks: list[tuple[int, str, str | None]], jobs: int, console: Cons
             verdicts.append(verdict)
             if verdict.problems:
                 failed += 1
-                if tasks[0][2] is None:
+                if verdict.task.planted is None:
                     console.print(report(verdict), markup=False, highlight=False)
             progress.update(bar, advance=1, failed=failed)
             if not console.is_terminal and len(verdicts) % _LINE_EVERY == 0:  # nobody sees a bar in a file
@@ -119,13 +146,13 @@ def _play_all(tasks: list[tuple[int, str, str | None]], jobs: int, console: Cons
     return sorted(verdicts)
 
 
-def _trace(seed: int, policy: str) -> int:
+def _trace(task: Task) -> int:
     logging.basicConfig(
         level=logging.DEBUG, stream=sys.stdout, format="         log %(levelname)s %(name)s %(message)s"
     )
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    outcome = simulate(seed, policy, tell=sys.stdout.write)
-    print(f"seed {seed} {policy} digest {outcome.digest} after {outcome.virtual_s:.3f} virtual seconds")
+    outcome = simulate(task.seed, task.policy, groups=task.groups, tell=sys.stdout.write)
+    print(f"seed {task.seed} {task.policy} digest {outcome.digest} after {outcome.virtual_s:.3f} virtual seconds")
     for problem in outcome.anomalies:
         print(problem)
     return 1 if outcome.anomalies else 0

@@ -17,6 +17,7 @@ from tests.sim.anomaly import Anomaly
 from tests.sim.checkers import judge
 from tests.sim.client import TROUBLE, Topic
 from tests.sim.consumers import Consumer, read_all
+from tests.sim.crowd.crowd import Crowd
 from tests.sim.history import Acknowledged, History, Polled, ReadBack, Value
 from tests.sim.nemesis import Nemesis
 from tests.sim.producers import IdempotentProducer, PlainProducer, Producer
@@ -41,14 +42,27 @@ class Outcome(NamedTuple):
     history: History
 
 
+class Work(NamedTuple):
+    """Everybody who has nothing to do with groups."""
+
+    writing: list[asyncio.Task[None]]
+    reading: list[asyncio.Task[None]]
+    """And watching; to no end."""
+    churning: list[asyncio.Task[None]]
+
+
 def simulate(
     seed: int,
     policy: str = "ack",
     *,
     faults: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> Outcome:
-    """Play the seed and judge it. The same arguments give the same digest, in any process."""
+    """Play the seed and judge it. The same arguments give the same digest, in any process.
+
+    Who names `groups` wants to see these kinds of them and nobody else; if not, the seed decides.
+    """
     world = World(f"{seed} {policy}", policy, tell)
     logger = logging.getLogger("bifrost")
     level = logger.level
@@ -57,7 +71,7 @@ def simulate(
     try:
         asyncio.set_event_loop(world.loop)
         with _low_limits(Random(f"{world.seed} limits")), patch.object(flush_job, "Lock", world.loop.hands.lock):
-            world.loop.run_until_complete(_play(world, faults))
+            world.loop.run_until_complete(_play(world, faults, groups))
         acknowledged = sum(len(event.values) for event in world.history.of(Acknowledged))
         virtual_s, digest = world.loop.time(), world.trace.digest
     finally:
@@ -78,38 +92,52 @@ def _low_limits(rng: Random) -> Iterator[None]:
         yield
 
 
-async def _play(world: World, faults: Sequence[str] | None) -> None:
+async def _play(world: World, faults: Sequence[str] | None, groups: Sequence[str] | None) -> None:
     rng = Random(f"{world.seed} scenario")
     world.keep_up()
     await world.serving()
     admin = Admin("admin", *world.client_arguments())
     topics = [topic for name in ("orders", "trucks") if (topic := await _create(admin, name, rng))]
-    args = (*world.client_arguments(), topics)
     nemesis = Nemesis(world, faults)
+    work = Work([], [], []) if groups else _set_to_work(world, admin, topics, nemesis, rng)
+    crowd = Crowd(world, topics, groups)
+    crowd.start()
+    await nemesis.run()
+    if not await _in_peace(world, "nobody serves", world.serving()):
+        return
+    await _in_peace(world, "a producer does not finish", asyncio.gather(*work.writing))
+    await _in_peace(world, "the admin does not finish", asyncio.gather(*work.churning))
+    await _in_peace(world, "groups do not settle", crowd.settle())
+    for task in work.reading:
+        task.cancel()
+    await asyncio.gather(*work.reading, return_exceptions=True)
+    world.kill(power=rng.random() < 0.7, down_s=0.1)
+    await _in_peace(world, "what was written cannot be read", _read_back(world, admin, 1))
+    await _in_peace(world, "groups do not settle again", crowd.settle())
+    await crowd.leave()
+    world.stop(down_s=0.1)
+    await _in_peace(world, "what was written cannot be read again", _read_back(world, admin, 2))
+    await _in_peace(world, "what was committed cannot be read", crowd.look_back())
+    world.stop(down_s=PEACE_S)
+    await _in_peace(world, "the node does not stop", world.ended())
+
+
+def _set_to_work(world: World, admin: Admin, topics: list[Topic], nemesis: Nemesis, rng: Random) -> Work:
+    args = (*world.client_arguments(), topics)
     producers: list[Producer] = [IdempotentProducer(f"idem{n}", *args, BATCHES) for n in range(rng.randint(1, 3))]
     producers += [PlainProducer(f"plain{n}", *args, BATCHES) for n in range(rng.randint(0, 2))]
     for producer in producers:
         producer.goes_on = lambda: not nemesis.is_done
     consumers = [Consumer(f"reader{n}", *args) for n in range(rng.randint(1, 2))]
     observer = Observer("observer", *world.client_arguments())
-    writing = [asyncio.create_task(producer.run()) for producer in producers]
-    reading = [asyncio.create_task(consumer.run()) for consumer in consumers]
-    watching = asyncio.create_task(observer.run(topics))
-    churning = asyncio.create_task(_churn(world, admin, rng))
-    await nemesis.run()
-    if not await _in_peace(world, "nobody serves", world.serving()):
-        return
-    await _in_peace(world, "a producer does not finish", asyncio.gather(*writing))
-    await _in_peace(world, "the admin does not finish", churning)
-    for task in (*reading, watching):
-        task.cancel()
-    await asyncio.gather(*reading, watching, return_exceptions=True)
-    world.kill(power=rng.random() < 0.7, down_s=0.1)
-    await _in_peace(world, "what was written cannot be read", _read_back(world, admin, 1))
-    world.stop(down_s=0.1)
-    await _in_peace(world, "what was written cannot be read again", _read_back(world, admin, 2))
-    world.stop(down_s=PEACE_S)
-    await _in_peace(world, "the node does not stop", world.ended())
+    return Work(
+        writing=[asyncio.create_task(producer.run()) for producer in producers],
+        reading=[
+            *(asyncio.create_task(consumer.run()) for consumer in consumers),
+            asyncio.create_task(observer.run(topics)),
+        ],
+        churning=[asyncio.create_task(_churn(world, admin, rng))],
+    )
 
 
 async def _create(admin: Admin, name: str, rng: Random) -> Topic | None:

@@ -9,32 +9,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.run import POLICIES, Verdict, play, report
+from tests.sim.crowd.crowd import KINDS
+from tests.sim.run import POLICIES, Task, Verdict, parse_groups, play, report
 
-SEEDS = 12
-SEEDS_PER_TEST = 2
+SEEDS = 10
+GROUP_SEEDS = 4
 KEPT = Path(__file__).with_name("seeds.txt")
 
 
-def kept_seeds() -> list[tuple[str, int]]:
-    """(policy, seed) of each line that is not a comment."""
+def kept_seeds() -> list[Task]:
+    """Of each line that is not a comment."""
     lines = [line.split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
-    return [(policy, int(seed)) for policy, seed, *_ in lines]
+    return [Task(int(seed), policy, groups=parse_groups(groups)) for policy, seed, groups, *_ in lines]
 
 
-def failures(verdicts: list[Verdict]) -> str:
-    """What is wrong with these runs, and how to replay them."""
-    return "\n".join(report(verdict) for verdict in verdicts if verdict.problems)
+def failure(verdict: Verdict) -> str:
+    """What is wrong with a run, and how to replay it."""
+    return report(verdict) if verdict.problems else ""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
-def test_every_seed_passes(first: int, policy: str) -> None:
-    verdicts = [play((seed, policy, None)) for seed in range(first, first + SEEDS_PER_TEST)]
-    assert failures(verdicts) == ""
-    assert all(verdict.acknowledged for verdict in verdicts), "where nothing was promised, nothing can be broken"
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_seed_passes(seed: int, policy: str) -> None:
+    verdict = play(Task(seed, policy))
+    assert failure(verdict) == ""
+    assert verdict.acknowledged, "where nothing was promised, nothing can be broken"
 
 
-@pytest.mark.parametrize(("policy", "seed"), kept_seeds())
-def test_what_was_found_once_stays_mended(policy: str, seed: int) -> None:
-    assert failures([play((seed, policy, None))]) == ""
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(GROUP_SEEDS))
+def test_every_seed_passes_with_nothing_but_groups(seed: int, policy: str) -> None:
+    assert failure(play(Task(seed, policy, groups=KINDS))) == ""
+
+
+@pytest.mark.parametrize("task", kept_seeds(), ids=lambda task: f"{task.seed}-{task.policy}")
+def test_what_was_found_once_stays_mended(task: Task) -> None:
+    assert failure(play(task)) == ""

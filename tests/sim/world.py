@@ -17,6 +17,7 @@ from bifrost.broker.node import Node, StartError
 from bifrost.errors import StorageError
 from bifrost.settings import Settings, parse_settings
 from tests.sim.client import ADDRESS
+from tests.sim.crowd.settings import group_settings
 from tests.sim.history import Complaint, Crashed, History
 from tests.sim.loop import SimClock, SimLoop
 from tests.sim.network import SimNetwork
@@ -80,6 +81,7 @@ class World:
                 "log.segment.delete.delay.ms": str(self.rng.choice((0, 1000, 60_000))),
                 "max.incremental.fetch.session.cache.slots": str(self.rng.choice((1, 1000))),
             }
+            | group_settings(self.seed)
         )
         return settings
 

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.groups.classic_planted import PLANTED, Planted
 from tests.sim.groups.classic_world import simulate
 
-SEEDS = 80
+SEEDS = 40
 PLANTED_SEEDS = 60
 KINDS = {
     "answered twice",

@@ -221,6 +221,15 @@ class StorageError(Exception):
         self.path = path
         self.detail = detail
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Recovery may run, and fail, in another process: there and back, whatever a subclass is made from."""
+        return _made_again, (type(self), str(self)), self.__dict__
+
 
 class DiskFullError(StorageError):
     """There is no room: the write was refused, what was stored before is intact."""
+
+
+def _made_again(kind: type[StorageError], words: str) -> StorageError:
+    """The error without its attributes, which follow."""
+    return kind.__new__(kind, words)

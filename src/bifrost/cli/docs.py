@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bifrost.cli import apis
+from bifrost.cli import apis, reference
 from bifrost.settings import render_markdown as render_settings
 
 
 def pages() -> dict[str, str]:
-    return {"docs/apis.md": apis.render_markdown(), "docs/settings.md": render_settings()}
+    return {
+        "docs/apis.md": apis.render_markdown(),
+        "docs/cli.md": reference.render_markdown(),
+        "docs/settings.md": render_settings(),
+    }
 
 
 def main(arguments: list[str]) -> int:

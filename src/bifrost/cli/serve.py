@@ -19,17 +19,6 @@ if TYPE_CHECKING:  # heavy, and `--help` needs none of it
     from bifrost.settings import Settings
 
 
-def parse_assignments(assignments: list[str]) -> dict[str, str]:
-    """`--set name=value` options as a mapping."""
-    named: dict[str, str] = {}
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name.strip():
-            fail(f"--set takes NAME=VALUE, such as num.partitions=3, not {assignment!r}", code=2)
-        named[name.strip()] = value.strip()
-    return named
-
-
 def load(properties: Mapping[str, str]) -> Settings:
     """Typed settings, with the parser's notes on stderr; a wrong one ends the command with a sentence."""
     from bifrost.settings import parse_settings

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from bifrost.cli.failure import fail
-from bifrost.cli.serve import load, parse_assignments, serve, set_up_logging
+from bifrost.cli.options import parse_assignments
+from bifrost.cli.serve import load, serve, set_up_logging
 
 
 def server(
@@ -36,6 +37,6 @@ def server(
             fail(f"cannot read {config}: {error.strerror}", code=2)
         except UnicodeDecodeError:
             fail(f"cannot read {config}: it is not UTF-8 text", code=2)
-    properties.update(parse_assignments(assignments or []))
+    properties.update(parse_assignments(assignments or [], "--set", "num.partitions=3"))
     set_up_logging(verbose=verbose)
     serve(load(properties), lambda address: print(f"ready bootstrap={address}", flush=True))

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from bifrost.cli.failure import fail
-from bifrost.cli.serve import load, parse_assignments, serve, set_up_logging
+from bifrost.cli.options import parse_assignments
+from bifrost.cli.serve import load, serve, set_up_logging
 
 
 def up(
@@ -36,7 +37,7 @@ def up(
     """
     if brokers > 1:
         fail("--brokers above 1 needs replication, which is not there yet; use --brokers 1", code=2)
-    named = parse_assignments(assignments or [])
+    named = parse_assignments(assignments or [], "--set", "num.partitions=3")
     set_up_logging(verbose=verbose)
     if ephemeral:
         data = Path(tempfile.mkdtemp(prefix="bifrost-"))

@@ -1,0 +1,47 @@
+"""Values of options as they were typed, with a ConfigError that names the option if they make no sense."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from bifrost.cli.data.times import TimeError, parse_duration, parse_moment
+from bifrost.cli.output import remark
+from bifrost.client.clusters import Connection, resolve
+from bifrost.client.errors import ConfigError
+
+
+def duration_ms(option: str, text: str) -> int:
+    try:
+        return parse_duration(text)
+    except TimeError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+def moment_ms(option: str, text: str) -> int:
+    try:
+        return parse_moment(text, int(time.time() * 1000))
+    except TimeError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+def offset(text: str, *, relative: bool) -> str | int:
+    """`earliest`, `latest` or a number; with `relative`, a negative number is so many before the end."""
+    word = {"beginning": "earliest", "end": "latest"}.get(text.lower(), text.lower())
+    if word in {"earliest", "latest"}:
+        return word
+    if word.isdecimal() or (relative and word[:1] == "-" and word[1:].isdecimal()):
+        return int(word)
+    rest = "a number from 0 on, or -N for the last N" if relative else "a number from 0 on"
+    raise ConfigError(f"--offset: {text!r} is no offset", f"It is earliest, latest, {rest}.")
+
+
+def connection(typed: Iterable[str | None], cluster: str | None, settings: dict[str, str]) -> Connection:
+    """The first address that was typed; `bootstrap.servers`, which is taken out of the settings, comes last."""
+    last = settings.pop("bootstrap.servers", None)
+    return resolve(next((each for each in [*typed, last] if each), None), cluster=cluster)
+
+
+def remark_on(left_out: Iterable[str]) -> None:
+    for name in left_out:
+        remark(f"{name} is a setting of the Java client and was left out")

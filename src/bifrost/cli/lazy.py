@@ -1,0 +1,62 @@
+"""Nouns of the command line that are imported when they are asked for, so that `bifrost --help` imports none of them.
+
+A noun is one line in a table: where its code is and what the front page says of it. The front page and the completion
+of its name are answered from the table alone. A noun's own help never is: its module says more, and is loaded for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+from bifrost.cli.failure import told
+
+
+class Noun(NamedTuple):
+    """A command or a group of commands: `attribute` of `module` is a function or a `typer.Typer`."""
+
+    module: str
+    attribute: str
+    summary: str
+    panel: str
+
+
+class LazyGroup(TyperGroup):
+    """The root command; `nouns` is its table, in the order of the front page."""
+
+    nouns: ClassVar[Mapping[str, Noun]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, noun in self.nouns.items():
+            self.add_command(TyperCommand(name, help=noun.summary, rich_help_panel=noun.panel), name)
+
+    def load(self, name: str) -> TyperCommand | TyperGroup:
+        """The noun's real command."""
+        noun = self.nouns[name]
+        found = getattr(import_module(noun.module), noun.attribute)
+        holder = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        if isinstance(found, typer.Typer):
+            holder.add_typer(found, name=name)
+            loaded: Any = get_group(holder).commands[name]
+        else:
+            from bifrost.cli.options import CONTEXT
+
+            holder.command(name, context_settings=CONTEXT)(found)
+            loaded = get_command(holder)
+        assert isinstance(loaded, TyperCommand | TyperGroup)
+        return loaded
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Runs the real command in place of the one that only knows what the table says. Completion comes here, too."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, self.load(name) if name is not None and name in self.nouns else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        with told(debug=ctx.params["debug"]):
+            return super().invoke(ctx)

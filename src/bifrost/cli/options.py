@@ -1,0 +1,79 @@
+"""The options that commands share, so that one name means one thing everywhere.
+
+Which cluster is meant is decided by `bifrost.client.clusters`, which also reads the environment: the options here only
+pass on what was typed, since a typed `--cluster` must win over an address in the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bifrost.cli import completion
+from bifrost.cli.failure import fail
+
+if TYPE_CHECKING:
+    from bifrost.client.admin import Admin
+
+CLUSTER_PANEL = "Cluster"
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="ADDRESS",
+        help="host:port, or several with commas. Else BIFROST_BOOTSTRAP, the configured default, localhost:9092.",
+        rich_help_panel=CLUSTER_PANEL,
+        show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        help="One that the configuration file names. Else BIFROST_CLUSTER.",
+        rich_help_panel=CLUSTER_PANEL,
+        show_default=False,
+        autocompletion=completion.clusters,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="How long an answer may take.",
+        rich_help_panel=CLUSTER_PANEL,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is destroyed.")]
+TIMEOUT_S = 15.0
+
+# Kafka's own tools call it so; a second name in the help would only take the room of what it means.
+_ALSO_KNOWN_AS = {"bootstrap-server": "bootstrap"}
+CONTEXT = {"token_normalize_func": lambda name: _ALSO_KNOWN_AS.get(name, name)}
+"""Context settings of nouns with `Bootstrap`."""
+
+
+def connect(bootstrap: str | None, cluster: str | None, timeout: float) -> Admin:
+    """The admin for what was typed."""
+    from bifrost.client.admin import Admin
+
+    return Admin(bootstrap, cluster=cluster, timeout_s=timeout)
+
+
+def parse_assignments(assignments: Iterable[str], option: str, example: str) -> dict[str, str]:
+    """Repeated `NAME=VALUE` as a mapping."""
+    named: dict[str, str] = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name.strip():
+            fail(f"{option} takes NAME=VALUE, such as {example}, not {assignment!r}", code=2)
+        named[name.strip()] = value.strip()
+    return named

@@ -1,0 +1,1 @@
+"""The pure modules behind `produce`, `consume` and `perf`."""

@@ -50,11 +50,13 @@ format: $(READY) ## rewrite the sources in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY) ## regenerate docs/apis.md and docs/settings.md
+docs: $(READY) ## make the pages that come from code, and the whole site in site/
 	$(BIN)/python -m bifrost.cli.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo 'the documentation is in site/: $(BIN)/python -m http.server --directory site'
 
 bench: $(READY) ## side by side with Apache Kafka; needs java and mvn
 	$(BIN)/python -m bench.run $(ARGS)
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache site

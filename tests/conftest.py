@@ -1,4 +1,5 @@
-"""What every test shares: property tests draw the same examples in every run, on any machine.
+"""What every test shares: pytest can run pytest, Ctrl-C reaches the programs that tests start, and property tests draw
+the same examples in every run, on any machine.
 
 `HYPOTHESIS_PROFILE=explore` draws new ones, to look for bugs that nobody has met yet.
 """
@@ -6,9 +7,18 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
+
+pytest_plugins = ["pytester"]
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_configure() -> None:
+    """A shell that runs the tests in the background makes them ignore Ctrl-C; what they start would ignore it too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

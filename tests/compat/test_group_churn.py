@@ -34,6 +34,8 @@ MEMBERS = 30
 PARTITIONS = 12
 RECORDS_PER_SECOND = 400
 PAUSE_S = (0.05, 0.5)
+PATIENCE_S = 70.0
+"""A client that was thrown out while thirty others had the cores may take its time to leave, also Kafka."""
 KILLED = 0.1
 """Of ten that go, one host is killed with all that are in it; the others leave in order."""
 
@@ -148,7 +150,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.timeout(max(SECONDS.values()) + 110)
+@pytest.mark.timeout(max(SECONDS.values()) + 170)
 @pytest.mark.parametrize("protocol", MIXTURES)
 def test_thirty_members_come_and_go(protocol: str, broker: Server, coordinators: None) -> None:
     seconds = SECONDS[broker.name]
@@ -164,7 +166,7 @@ def test_thirty_members_come_and_go(protocol: str, broker: Server, coordinators:
         _drain(crowd, writer)
         for member in crowd.present:
             member.leave(wait=False)
-        wait_for(lambda: not crowd.present, "all leave", *crowd.everybody)
+        wait_for(lambda: not crowd.present, "all leave", *crowd.everybody, timeout_s=PATIENCE_S)
     assert sum(writer.ends.values()) > seconds * RECORDS_PER_SECOND / 2, "the producer was hardly running"
     assert len(crowd.everybody) > MEMBERS + seconds / 2, "hardly anybody came or went"
     events = [event for member in crowd.everybody for event in member.events]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import confluent_kafka
@@ -46,10 +45,3 @@ def read(consumer: Consumer, count: int) -> list[Any]:
         assert message is not None, f"{len(messages)} of {count} messages, then nothing: {consumer!r}"
         messages.append(message)
     return messages
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.01)

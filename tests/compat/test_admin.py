@@ -18,6 +18,7 @@ from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.consumers import write
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 HOUR_MS = 3_600_000
 
@@ -149,10 +150,7 @@ def test_settings_of_a_topic_are_set_and_unset_one_by_one(api: bifrost.Admin, ne
 
 def await_config(api: bifrost.Admin, topic: str, name: str, value: str) -> None:
     """Apache Kafka's broker hears of a change a moment after its controller has made it."""
-    deadline = time.monotonic() + 10
-    while api.configs(topic=topic)[name].value != value:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: api.configs(topic=topic)[name].value == value, f"{name}={value}")
 
 
 @pytest.mark.xdist_group("configs")  # some of them are the broker's, of which there is one
@@ -160,10 +158,7 @@ def test_settings_of_a_broker_are_read_and_set(api: bifrost.Admin) -> None:
     broker_id = api.cluster().brokers[0].id
     assert api.configs(broker=broker_id)["num.partitions"].value == "1"
     api.set_configs({"log.retention.ms": 30 * 24 * HOUR_MS}, broker=broker_id)
-    deadline = time.monotonic() + 10
-    while api.configs(broker=broker_id)["log.retention.ms"].source != "broker":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: api.configs(broker=broker_id)["log.retention.ms"].source == "broker")
     api.unset_configs(["log.retention.ms"], broker=broker_id)
 
 

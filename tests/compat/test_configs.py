@@ -14,6 +14,7 @@ from tests.compat.clients.config_admin import CONFIG_ADMINS, Change, ConfigAdmin
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction, skip_without
 from tests.compat.servers import Server
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("configs")  # some of them are the broker's, of which there is one
 
@@ -45,7 +46,7 @@ def _seen(
     configs: ConfigAdmin, kind: Kind, name: str, config: str, value: str | None, source: Source | None = None
 ) -> Described | None:
     """What is described once it has this value, or is not mentioned (None): Kafka's broker hears of it a bit later."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = configs.describe(kind, name).get(config)
         if (None if found is None else found.value) == value and source in (None, _source(found)):

@@ -18,8 +18,9 @@ from bifrost.types import TopicPartition
 from tests.compat import wire
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.oracle import free_port
-from tests.compat.readers import PATIENCE_S, eventually, numbers, read, values, write
+from tests.compat.readers import PATIENCE_S, numbers, read, values, write
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 
 def test_reads_all_partitions_to_their_end_without_a_group(broker: Server, new_topic: NewTopicFunction) -> None:

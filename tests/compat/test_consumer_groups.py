@@ -13,8 +13,9 @@ import bifrost
 from bifrost import Consumer
 from bifrost.types import TopicPartition
 from tests.compat.conftest import NewTopicFunction, unique_name
-from tests.compat.readers import PATIENCE_S, SESSION, eventually, numbers, read, values, write
+from tests.compat.readers import PATIENCE_S, SESSION, numbers, read, values, write
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("coordinators")
 

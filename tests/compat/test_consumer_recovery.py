@@ -17,8 +17,9 @@ from tests.compat import wire
 from tests.compat.conftest import FOREIGN, StartBroker
 from tests.compat.questions.party import await_coordinators
 from tests.compat.reader_process import LAST
-from tests.compat.readers import eventually, numbers, write
+from tests.compat.readers import numbers, write
 from tests.compat.servers import PrivateServer
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.skipif(FOREIGN is not None, reason="kills brokers"), pytest.mark.timeout(300)]
 

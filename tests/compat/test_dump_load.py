@@ -18,7 +18,7 @@ from bifrost.testing import Record, Topic
 from bifrost.testing.pool import Pool
 from tests.compat.servers import Server
 from tests.integration.command import environment, run
-from tests.integration.conftest import eventually
+from tests.waiting import eventually
 
 NewTopic = Callable[..., Topic]
 SUFFIXES = ["jsonl", pytest.param("parquet", marks=pytest.mark.filterwarnings("ignore::DeprecationWarning"))]

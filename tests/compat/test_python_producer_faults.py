@@ -24,6 +24,7 @@ from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import BROKERS, FOREIGN, NewTopicFunction, StartBroker
 from tests.compat.proxy import CuttingProxy
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 PARTITIONS = 3
 PATIENCE_S = 90
@@ -78,11 +79,8 @@ def await_progress(producers: list[Producer]) -> None:
     def acknowledged() -> int:
         return sum(producer.report(stored=False).acknowledged for producer in producers)
 
-    deadline = time.monotonic() + PATIENCE_S
     before = acknowledged()
-    while acknowledged() < before + 3_000:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: acknowledged() >= before + 3_000, "3,000 more are acknowledged")
 
 
 def send_over_cuts(broker: Server, topic: str, **options: Any) -> tuple[Report, list[int]]:

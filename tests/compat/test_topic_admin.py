@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ from tests.compat import wire
 from tests.compat.clients.base import AdminClient, ClientError, NewTopic, PartitionInfo, Record
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_TOPIC_EXCEPTION = 17
@@ -19,14 +19,6 @@ INVALID_PARTITIONS = 37
 INVALID_REPLICATION_FACTOR = 38
 INVALID_REPLICA_ASSIGNMENT = 39
 INVALID_CONFIG = 40
-
-
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
-    """A broker's view follows the controller's answer a moment later."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def partitions_of(admin: AdminClient, topic: str) -> int:

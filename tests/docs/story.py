@@ -26,6 +26,9 @@ from tests.docs.shown import difference
 PORT = "9092"
 PLUGIN = "bifrost.testing.plugin"
 INTERRUPT = "^C"
+_OURS = ("BIFROST_", "PYTEST_")
+_CI = {"CI", "BUILD_NUMBER"}
+"""Where one of these is set, pytest prints more than a reader of the page sees."""
 _SERVES = re.compile(r"bifrost\s+(up|server)\b")
 _READY = re.compile(r"^ready bootstrap=(\S+)$", re.MULTILINE)
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
@@ -233,7 +236,7 @@ class Story:
         tools = self._scratch / "bin"
         if not tools.exists():
             _make_tools(tools)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BIFROST_", "PYTEST_"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS) and name not in _CI}
         return {
             **kept,
             "PATH": os.pathsep.join([str(tools), str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),

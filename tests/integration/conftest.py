@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -36,14 +35,6 @@ def create_topic(wire: Wire, name: str, partitions: int = 1, **configs: object) 
     )
     (result,) = wire.call(5, CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
     assert result.error_code == 0, result.error_message
-
-
-def eventually(condition: Callable[[], bool], patience_s: float = 20) -> None:
-    """Wait for what no event tells of."""
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.topics import DeleteTopicsRequest
 from bifrost.testing import Cluster
 from tests.integration.configs import BROKER, TOPIC, config_of, set_config, try_config
-from tests.integration.conftest import create_topic, eventually
+from tests.integration.conftest import create_topic
 from tests.integration.wire import NOW, Wire, batch
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("configs of a node")
 

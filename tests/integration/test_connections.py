@@ -22,8 +22,9 @@ from bifrost.protocol.produce import encode_request as encode_produce
 from bifrost.protocol.wire import ZERO_UUID
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
-from tests.integration.conftest import create_topic, eventually
+from tests.integration.conftest import create_topic
 from tests.integration.wire import ClosedByPeerError, Wire, batch
+from tests.waiting import eventually
 
 HELLO = ApiVersionsRequest(client_software_name="t", client_software_version="1")
 

@@ -14,9 +14,10 @@ from bifrost.protocol.messages.producers import InitProducerIdRequest
 from bifrost.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
-from tests.integration.conftest import create_topic, eventually
+from tests.integration.conftest import create_topic
 from tests.integration.small_disk import SmallDisk
 from tests.integration.wire import Wire, batch
+from tests.waiting import eventually
 
 CHECKPOINT_MS = 200
 

@@ -38,8 +38,9 @@ from bifrost.protocol.messages.groups import (
 from bifrost.protocol.schema import Message
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
-from tests.integration.conftest import create_topic, eventually
+from tests.integration.conftest import create_topic
 from tests.integration.wire import Wire
+from tests.waiting import eventually
 
 TOPIC = "read"
 _numbers = itertools.count()

@@ -25,9 +25,10 @@ from bifrost.protocol.messages.group_offsets import (
 from bifrost.protocol.messages.groups import FindCoordinatorRequest
 from bifrost.protocol.messages.topics import DeleteTopicsRequest
 from bifrost.testing import Cluster
-from tests.integration.conftest import create_topic, eventually
+from tests.integration.conftest import create_topic
 from tests.integration.group_clients import CONSUMERS, GroupConsumer, Place
 from tests.integration.wire import ClosedByPeerError, Wire, batch
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.timeout(180),

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from typer.testing import CliRunner
@@ -125,10 +123,3 @@ def stored(server: Server, topic: str, partitions: int = 1) -> list[Stored]:
 def stored_count(server: Server, topic: str, partitions: int = 1) -> int:
     ends = KafkaPython(server.bootstrap).offsets(topic, list(range(partitions)), LATEST)
     return sum(end or 0 for end in ends.values())
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)

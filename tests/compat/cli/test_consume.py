@@ -6,9 +6,10 @@ import signal
 
 import pytest
 
-from tests.compat.cli.commands import Process, eventually, run, stored_count
+from tests.compat.cli.commands import Process, run, stored_count
 from tests.compat.conftest import NewTopicFunction, StartBroker, unique_name
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 
 @pytest.fixture

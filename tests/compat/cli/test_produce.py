@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.cli.commands import Process, eventually, run, stored, stored_count
+from tests.compat.cli.commands import Process, run, stored, stored_count
 from tests.compat.conftest import NewTopicFunction, StartBroker
 from tests.compat.servers import Server
 from tests.compat.test_partitioners import murmur2
+from tests.waiting import eventually
 
 
 def values(server: Server, topic: str) -> list[bytes | None]:

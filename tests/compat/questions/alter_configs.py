@@ -9,6 +9,7 @@ from tests.compat.questions.catalogue import Answers, fixed, named, question
 from tests.compat.questions.configs import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from tests.compat.questions.stage import Ask, Stage
 from tests.compat.wire import Answer
+from tests.waiting import PATIENCE_S
 
 CLIENT_METRICS = 16
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -141,7 +142,7 @@ class Talk:
         Kafka's controller has answered before its broker knows.
         """
         wanted = {"resource_type": kind, "resource_name": named(self._stage, name), "configuration_keys": list(names)}
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = self._ask.wire.ask("describe_configs", 4, resources=[wanted], include_synonyms=True)
             (result,) = answer["results"]

@@ -9,6 +9,7 @@ from tests.compat.questions.odd_names import ODD_GROUPS
 from tests.compat.questions.party import Party, group_question
 from tests.compat.questions.stage import Ask, Stage
 from tests.compat.wire import Answer
+from tests.waiting import eventually
 
 
 def _find(name: str, *keys: str, first: int | None = None, last: int | None = None, key_type: int = 0) -> None:
@@ -70,6 +71,7 @@ def rebalancing(stage: Stage, ask: Ask, party: Party) -> Answers:
 @group_question("describe_groups")
 def with_an_id_given_and_nobody_in(stage: Stage, ask: Ask, party: Party) -> Answers:
     party.wire("A").ask("join_group", 9, **party.joining("A"))
+    _await_pending(party)
     return _describe(ask, party.group)
 
 
@@ -117,6 +119,16 @@ def without_a_name(stage: Stage, ask: Ask, party: Party) -> Answers:
     return _describe(ask, "")
 
 
+def _await_pending(party: Party) -> None:
+    """Kafka shows a group without members once all is committed that was written before it, for other groups too."""
+
+    def is_there() -> bool:
+        (group,) = party.wire("admin").ask("describe_groups", 5, groups=[party.group])["groups"]
+        return bool(group["group_state"] == "Empty")
+
+    eventually(is_there, "the group is there")
+
+
 def _own(answer: Answer, *groups: str) -> Answer:
     """The groups of this question alone, in its order: a broker lists all it has."""
     found = {each["group_id"]: each for each in answer["groups"]}
@@ -157,6 +169,7 @@ _list("empty_consumer", first=5, types_filter=["consumer"], states_filter=["Empt
 @group_question("list_groups")
 def with_a_pending_member_only(stage: Stage, ask: Ask, party: Party) -> Answers:
     party.wire("A").ask("join_group", 9, **party.joining("A"))
+    _await_pending(party)
     return _own(ask(), party.group)
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command, get_group
 
 from bifrost.cli.failure import told
@@ -56,6 +56,19 @@ class LazyGroup(TyperGroup):
         """Runs the real command in place of the one that only knows what the table says. Completion comes here, too."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, self.load(name) if name is not None and name in self.nouns else command, rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  # typer's, who writes help at once, too
+        from bifrost.cli.front_page import print_front_page
+
+        options = [
+            (", ".join(option.opts), option.help or "")
+            for option in self.get_params(ctx)
+            if isinstance(option, TyperOption) and not option.hidden
+        ]
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, noun in self.nouns.items():
+            panels.setdefault(noun.panel, []).append((name, noun.summary))
+        print_front_page(self.get_usage(ctx), self.help or "", options, panels, self.epilog or "")
 
     def invoke(self, ctx: Any) -> Any:
         with told(debug=ctx.params["debug"]):

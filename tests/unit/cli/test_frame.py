@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from typing import Any
 
 import pytest
 import typer
-from typer.main import get_group
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 from typer.testing import CliRunner
 
 from bifrost.cli import output
@@ -23,7 +25,7 @@ from bifrost.cli.main import Bifrost, app
 from bifrost.client.errors import ConfigError, UnreachableError
 
 SOURCES = Path(__file__).resolve().parents[3] / "src"
-FRAME = {"bifrost.cli.main", "bifrost.cli.lazy", "bifrost.cli.failure"}
+FRAME = {"bifrost.cli.main", "bifrost.cli.lazy", "bifrost.cli.failure", "bifrost.cli.front_page"}
 
 
 def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -52,10 +54,25 @@ def modules_of(*arguments: str) -> set[str]:
 def test_the_front_page_imports_no_noun_and_nothing_heavy(arguments: list[str]) -> None:
     imported = modules_of(*arguments)
     assert {name for name in imported if name.startswith("bifrost.cli.")} - FRAME == set()
-    heavy = {"asyncio", "msgspec", "confluent_kafka", "bifrost.settings", "bifrost.broker", "rich.table", "rich.live"}
-    if arguments != ["--version"]:
-        heavy.discard("rich.table")  # typer draws the front page with it
+    heavy = {"asyncio", "msgspec", "confluent_kafka", "bifrost.settings", "bifrost.broker", "rich.live"}
+    if arguments == ["--version"]:
+        heavy.add("rich.console")
+    if arguments != ["teapot"]:
+        heavy.add("rich.markdown")  # typer draws an error's box with it
     assert imported & heavy == set()
+
+
+def test_the_front_page_looks_as_typer_would_draw_it() -> None:
+    """One look for all pages; words alone, since typer asks for the terminal's width when it is imported."""
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    drawn = CliRunner().invoke(app, ["--help"], prog_name="bifrost").output
+    with (
+        CliRunner().isolation() as (printed, *_),
+        command.make_context("bifrost", [], resilient_parsing=True) as context,
+    ):
+        TyperGroup.format_help(command, context, context.make_formatter())
+        assert re.findall(r"[^\s─│]+", drawn) == re.findall(r"[^\s─│]+", printed.getvalue().decode())
 
 
 def test_a_noun_imports_only_itself() -> None:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from bifrost.client.dumps import LoadError, Range, dump, load
-from bifrost.client.errors import BifrostError, UnknownPartitionError, UnknownTopicError
+from bifrost.client.dumps import Loaded, LoadError, Range, dump, load
+from bifrost.client.errors import BifrostError, TimedOutError, UnknownPartitionError, UnknownTopicError
 from bifrost.testing import Record, Topic
 from bifrost.testing.pool import Pool
-from tests.compat.servers import Server
+from tests.compat.conftest import StartBroker
+from tests.compat.servers import PrivateServer, Server
 from tests.integration.command import environment, run
 from tests.waiting import eventually
 
@@ -179,3 +180,75 @@ def test_nobody_there_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(BifrostError, match="no broker answers"):
         dump("t", tmp_path / "some.jsonl", bootstrap="127.0.0.1:1", timeout_s=3)
     assert os.listdir(tmp_path) == []
+
+
+class Death:
+    """Of a broker, once; it may come back."""
+
+    def __init__(self, server: PrivateServer, *, for_good: bool = False) -> None:
+        self._server = server
+        self._for_good = for_good
+        self.came = False
+
+    def while_dumping(self, part: int, total: int) -> None:
+        if 0 < part < total:
+            self._strike()
+
+    def while_loading(self, done: Loaded) -> None:
+        if done.read >= 5_000:
+            self._strike()
+
+    def _strike(self) -> None:
+        if not self.came:
+            self.came = True
+            self._server.kill()
+            if not self._for_good:
+                self._server.start()
+
+
+def big_topic(pool: Pool, server: PrivateServer) -> Topic:
+    """Of more than a reader holds ready."""
+    topic = pool.new_topic(server.bootstrap, "big")
+    topic.produce([Record(f"{number:>02000}") for number in range(20_000)])
+    return topic
+
+
+@pytest.mark.parametrize("name", [pytest.param("kafka", marks=pytest.mark.oracle), "bifrost"])
+def test_a_broker_that_dies_and_comes_back(start_broker: StartBroker, tmp_path: Path, name: str) -> None:
+    """Under a dump and under a load: nothing is missing, and nothing doubled."""
+    server = start_broker(name)
+    address, pool = server.bootstrap, Pool(existing=server.bootstrap)
+    big, copy = big_topic(pool, server), pool.new_topic(address, "copy")
+    whole, again = tmp_path / "big.jsonl", tmp_path / "copy.jsonl"
+    deaths = [Death(server), Death(server)]
+    dumped = dump(big.name, whole, bootstrap=address, timeout_s=60, on_progress=deaths[0].while_dumping)
+    loaded = load(copy.name, whole, bootstrap=address, timeout_s=60, on_progress=deaths[1].while_loading)
+    assert (dumped.records, loaded.acknowledged) == (20_000, 20_000)
+    assert all(death.came for death in deaths)
+    dump(copy.name, again, bootstrap=address)
+    assert [line["value"] for line in lines_of(again)] == [f"{number:>02000}" for number in range(20_000)]
+    pool.close()
+
+
+def test_a_broker_that_dies_for_good(start_broker: StartBroker, tmp_path: Path) -> None:
+    """A dump leaves no file, and a load says what is stored."""
+    server = start_broker("bifrost")
+    address, pool = server.bootstrap, Pool(existing=server.bootstrap)
+    big, copy = big_topic(pool, server), pool.new_topic(address, "copy")
+    whole, half = tmp_path / "big.jsonl", tmp_path / "half.jsonl"
+    dump(big.name, whole, bootstrap=address)
+    death = Death(server, for_good=True)
+    with pytest.raises(TimedOutError, match=r"nothing came from .* for 1 s, at offset \d+ of big"):
+        dump(big.name, half, bootstrap=address, timeout_s=1, on_progress=death.while_dumping)
+    assert not half.exists()
+    server.start()
+    death = Death(server, for_good=True)
+    with pytest.raises(LoadError, match=r"records of the file are stored") as info:
+        load(copy.name, whole, bootstrap=address, timeout_s=2, on_progress=death.while_loading)
+    server.start()
+    assert info.value.loaded.acknowledged <= sum(copy.offsets().values()) < 20_000
+    pool.close()
+
+
+def lines_of(file: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]

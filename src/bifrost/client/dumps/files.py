@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 
 from bifrost.client.dumps import jsonl, parquet
 from bifrost.client.dumps.rows import DumpFileError, Row
+from bifrost.client.errors import BifrostError
 
 _KINDS = "Use .jsonl (or .ndjson) or .parquet."
 _JSON = {".jsonl", ".ndjson"}
@@ -51,6 +52,8 @@ def written(path: Path, topic: str, *, overwrite: bool) -> Iterator[Writer]:
             yield writer
             writer.close()
         _publish(part, path)
+    except BifrostError:
+        raise  # a broker that is silent or gone is an OSError, too, but not one of this file
     except OSError as error:
         raise DumpFileError(f"{path} cannot be written: {error.strerror}") from error
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -66,14 +67,44 @@ def test_nothing_is_lost_when_a_wait_is_cancelled(broker: Server, topic: str) ->
     asyncio.run(main())
 
 
-def test_other_tasks_may_call_while_one_waits(broker: Server, topic: str) -> None:
+def test_a_wait_that_is_cancelled_ends_with_its_thread(
+    broker: Server, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next call takes messages while the thread still fetches some."""
+    inside, leave = threading.Event(), threading.Event()
+
     async def main() -> None:
         async with AsyncConsumer(topic, bootstrap=broker.bootstrap) as consumer:
-            waiting = asyncio.create_task(consumer.poll())
-            await asyncio.sleep(0.3)
-            async with asyncio.timeout(PATIENCE_S):
-                await consumer.seek(offset=10)
-                message = await waiting
+            with monkeypatch.context() as patch:
+                patch.setattr(consumer._opened(), "_make_ready", lambda *_: inside.set() or not leave.wait(PATIENCE_S))
+                waiting = asyncio.create_task(consumer.poll())
+                assert await asyncio.to_thread(inside.wait, PATIENCE_S)
+                waiting.cancel()
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert not waiting.done()
+                leave.set()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("when", ["not yet connected", "not yet waiting", "waiting"])
+def test_other_tasks_may_call_while_one_waits(broker: Server, topic: str, when: str) -> None:
+    async def main() -> None:
+        consumer = AsyncConsumer(topic, bootstrap=broker.bootstrap)
+        if when != "not yet connected":
+            await consumer.offsets()
+        waiting = asyncio.create_task(consumer.poll())
+        await asyncio.sleep(0)
+        assert consumer._turn.locked()
+        if when == "waiting":
+            assert (await asyncio.wait([waiting], timeout=0.3))[0] == set()
+        async with asyncio.timeout(PATIENCE_S):
+            await consumer.seek(offset=10)
+            message = await waiting
+            await consumer.close()
             assert message is not None
             assert message.offset == 10
 

@@ -243,9 +243,14 @@ def test_a_member_that_comes_too_late_loses_its_partitions_and_goes_on(
     short = {"max.poll.interval.ms": 3000, "session.timeout.ms": 2000, "heartbeat.interval.ms": 300}
     if request.node.callspec.params["join"] == "consumer":
         short = {"max.poll.interval.ms": 3000}
-    with join(topic, on_lost=lambda _consumer, partitions: lost.append(partitions), config=short) as consumer:
+    with (
+        join(topic, on_lost=lambda _consumer, partitions: lost.append(partitions), config=short) as consumer,
+        bifrost.Admin(broker.bootstrap) as admin,
+    ):
         read(consumer, 2)
-        time.sleep(5)  # longer than it may stay away
+        group = consumer._group
+        assert group is not None
+        eventually(lambda: not admin.group(group).members, "it has been away for too long")
         seen: list[bytes] = []
         eventually(lambda: seen.extend(values(read(consumer, 1))) or (lost and seen[-1] == b"9"), "all messages")
         assert set(seen) >= set(numbers(8, 2))

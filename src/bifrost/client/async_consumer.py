@@ -65,6 +65,8 @@ class AsyncConsumer:
         self._consumer: Consumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn = asyncio.Lock()
+        self._queued = 0
+        """Calls that wait for their turn: whoever waits for messages makes room for them."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bifrost-consumer")
 
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
@@ -183,6 +185,8 @@ class AsyncConsumer:
         while True:
             remaining = None if deadline is None else max(0.0, deadline - monotonic())
             async with self._turn:
+                if self._consumer is not None:
+                    self._consumer._reader.interrupted = False
                 if await self._in_thread(partial(self._wait, remaining, want)):
                     return True
             if not self._opened()._reader.interrupted:
@@ -190,7 +194,8 @@ class AsyncConsumer:
 
     def _wait(self, timeout: float | None, want: int) -> bool:
         consumer = self._open()
-        consumer._reader.interrupted = False
+        if self._queued:  # since before there was a consumer that they could have interrupted, or before this turn
+            consumer._reader.interrupted = True
         return consumer._make_ready(timeout, want)
 
     async def _call(self, act: Callable[[Consumer], T]) -> T:
@@ -198,10 +203,17 @@ class AsyncConsumer:
             done: Future[T] = Future()
             caller.put(lambda: _do(partial(act, self._opened()), done))
             return await asyncio.wrap_future(done)
-        if self._consumer is not None:
-            self._consumer._reader.interrupted = True
-        async with self._turn:
+        self._queued += 1
+        try:
+            if self._consumer is not None:
+                self._consumer._reader.interrupted = True
+            await self._turn.acquire()
+        finally:
+            self._queued -= 1
+        try:
             return await self._in_thread(lambda: act(self._open()))
+        finally:
+            self._turn.release()
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Wait for the thread even when cancelled: two of them must never use the consumer at a time."""

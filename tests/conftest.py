@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from tests.turnstile import turnstile
 
 pytest_plugins = ["pytester"]
 
@@ -22,3 +26,10 @@ def pytest_configure() -> None:
     """A shell that runs the tests in the background makes them ignore Ctrl-C; what they start would ignore it too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Around everything else, so that time before the turnstile is not taken from the test's."""
+    with turnstile(alone=item.get_closest_marker("alone") is not None):
+        return (yield)

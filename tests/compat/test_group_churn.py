@@ -150,6 +150,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(max(SECONDS.values()) + 170)
 @pytest.mark.parametrize("protocol", MIXTURES)
 def test_thirty_members_come_and_go(protocol: str, broker: Server, coordinators: None) -> None:

@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor  # type: ignore[import-untyped]
 from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
 
+from tests.compat.members.python_options import python_options
 from tests.compat.members.worker import POLL_S, RECORDS_MAX, CommitError, Member, Offsets
 
 ASSIGNORS = {
@@ -30,26 +31,7 @@ class AioKafkaMember(Member):
 
     async def _open(self) -> None:
         spec = self.spec
-        assert spec.protocol == "classic"
-        config: dict[str, Any] = {}
-        if spec.assignor is not None:
-            config["partition_assignment_strategy"] = [ASSIGNORS[spec.assignor]]
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=spec.bootstrap,
-            group_id=spec.group,
-            group_instance_id=spec.instance,
-            client_id=self.name,
-            auto_offset_reset=spec.reset,
-            enable_auto_commit=spec.commit == "auto",
-            auto_commit_interval_ms=200,
-            session_timeout_ms=spec.session_ms,
-            heartbeat_interval_ms=spec.heartbeat_ms,
-            max_poll_interval_ms=spec.max_poll_ms,
-            fetch_max_wait_ms=50,
-            metadata_max_age_ms=300 if spec.pattern is not None else 30_000,
-            retry_backoff_ms=20,
-            **config,
-        )
+        self._consumer = AIOKafkaConsumer(**python_options(self, ASSIGNORS))
         listener = _Listener(self)
         if spec.pattern is not None:
             self._consumer.subscribe(pattern=spec.pattern, listener=listener)

@@ -15,6 +15,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
+from tests.compat.members.python_options import python_options
 from tests.compat.members.worker import RECORDS_MAX, CommitError, Member, Offsets, Place
 
 ASSIGNORS = {
@@ -28,27 +29,10 @@ ASSIGNORS = {
 class KafkaPythonMember(Member):
     def open(self) -> None:
         spec = self.spec
-        assert spec.protocol == "classic"
-        config: dict[str, Any] = {}
-        if spec.assignor is not None:
-            config["partition_assignment_strategy"] = [ASSIGNORS[spec.assignor]]
         self._consumer = KafkaConsumer(
-            bootstrap_servers=spec.bootstrap,
-            group_id=spec.group,
-            group_instance_id=spec.instance,
-            client_id=self.name,
-            auto_offset_reset=spec.reset,
-            enable_auto_commit=spec.commit == "auto",
-            auto_commit_interval_ms=200,
-            session_timeout_ms=spec.session_ms,
-            heartbeat_interval_ms=spec.heartbeat_ms,
-            max_poll_interval_ms=spec.max_poll_ms,
-            fetch_max_wait_ms=50,
-            metadata_max_age_ms=300 if spec.pattern is not None else 30_000,
             reconnect_backoff_ms=10,
             reconnect_backoff_max_ms=50,
-            retry_backoff_ms=20,
-            **config,
+            **python_options(self, ASSIGNORS),
         )
         listener = _Listener(self)
         if spec.pattern is not None:

@@ -20,7 +20,7 @@ SESSION: dict[str, dict[str, object]] = {
 def write(bootstrap: str, topic: str, values: Iterable[bytes | None], partition: int = 0, **more: Any) -> None:
     """Write each value to the partition, in order."""
     failures: list[object] = []
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True})
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "max.in.flight": 1})
     for value in values:
         producer.produce(
             topic, value, partition=partition, on_delivery=lambda error, _: error and failures.append(error), **more

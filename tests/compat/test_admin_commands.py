@@ -14,6 +14,7 @@ from bifrost.cli.main import app
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.consumers import leave_a_trace, reading, write
 from tests.compat.servers import Server
+from tests.waiting import PATIENCE_S
 
 Run = Callable[..., Result]
 
@@ -276,6 +277,7 @@ def test_the_shell_is_offered_the_names_of_the_cluster(
         }
         return CliRunner(env=environment).invoke(app, prog_name="bifrost").stdout.split()
 
+    monkeypatch.setattr("bifrost.cli.completion.PATIENCE_S", PATIENCE_S)
     assert offered(f"bifrost topic describe {topic[:-3]}") == [topic]
     assert offered(f"bifrost config get --topic {topic[:-3]}") == [topic]
     assert offered(f"bifrost group lag {group[:-3]}") == [group]

@@ -17,6 +17,7 @@ from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction, StartBroker, unique_name
 from tests.compat.consumers import leave_a_trace, reading, write
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 HOUR_MS = 3_600_000
 
@@ -74,6 +75,15 @@ def test_a_partition_without_a_commit_has_no_lag_that_could_be_told(
         (0, 1, 2, None),
         (1, 5, 0, None),
     ]
+
+
+def test_a_group_that_has_committed_nothing_has_no_lag_that_could_be_told(api: bifrost.Admin, topic: str) -> None:
+    name = unique_name("group")
+    with bifrost.Consumer(topic, bootstrap=api.bootstrap, group=name, auto_commit=False) as consumer:
+        eventually(lambda: consumer.poll(0.1) is not None or consumer.assignment)
+        group = api.group(name)
+    assert group.offsets
+    assert (group.lag, group.untold) == (None, len(group.offsets))
 
 
 def test_a_deleted_topic_takes_its_offsets_along_or_shows_without_an_end(

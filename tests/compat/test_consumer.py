@@ -73,6 +73,33 @@ def test_new_partitions_and_topics_of_a_pattern_are_found(
         assert sorted(values(read(consumer, 2))) == [f"{prefix}-1".encode(), f"{prefix}-2".encode()]
 
 
+@pytest.mark.parametrize("group", [None, "classic", "consumer"])
+def test_a_pattern_may_match_nothing_yet(
+    broker: Server, monkeypatch: pytest.MonkeyPatch, group: Any, coordinators: None
+) -> None:
+    monkeypatch.setattr("bifrost.client.discovery.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("bifrost.client.consumer_options.LOOK_EVERY_S", 0.2)
+    topic = unique_name("later")
+    options: dict[str, Any] = {} if group is None else {"group": unique_name(), "group_protocol": group}
+    with Consumer(
+        pattern=f"{topic}.*", bootstrap=broker.bootstrap, from_beginning=True, timeout_s=0.5, **options
+    ) as consumer:
+        assert list(consumer) == []
+        wire.create_topic(broker.bootstrap, topic)
+        write(broker.bootstrap, topic, [b"at last"])
+        assert values(read(consumer, 1)) == [b"at last"]
+
+
+def test_topics_may_come_as_a_list(broker: Server, new_topic: NewTopicFunction) -> None:
+    one, two = new_topic(), new_topic()
+    for topic in (one, two):
+        write(broker.bootstrap, topic, [topic.encode()])
+    with Consumer([one], bootstrap=broker.bootstrap, from_beginning=True, until_end=True) as consumer:
+        assert values(consumer) == [one.encode()]
+        consumer.subscribe([one, two])
+        assert sorted(values(consumer)) == sorted([one.encode(), two.encode()])
+
+
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_a_group_follows_a_pattern(broker: Server, group_protocol: Any, coordinators: None) -> None:
     prefix = unique_name("pattern")

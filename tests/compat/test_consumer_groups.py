@@ -45,6 +45,25 @@ def committed(join: Join, topic: str, partition: int = 0) -> int | None:
         return observer.offsets()[topic, partition].committed
 
 
+@pytest.mark.parametrize("as_mapping", [False, True])
+def test_what_was_committed_by_hand_stays_committed(
+    broker: Server, new_topic: NewTopicFunction, join: Join, as_mapping: bool
+) -> None:
+    """Also when the block fails with the very message that was said to be handled."""
+    topic = new_topic()
+    write(broker.bootstrap, topic, numbers(5))
+
+    def fail_with_the_third() -> None:
+        with join(topic) as consumer:
+            (*_, last) = read(consumer, 3)
+            consumer.commit({last.topic_partition: last.offset + 1} if as_mapping else last)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_with_the_third()
+    assert committed(join, topic) == 3
+
+
 def test_what_was_handled_is_committed_at_the_end_of_the_block(
     broker: Server, new_topic: NewTopicFunction, join: Join
 ) -> None:

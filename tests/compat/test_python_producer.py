@@ -156,16 +156,20 @@ def test_headers_and_timestamps(broker: Server, new_topic: NewTopicFunction) -> 
         first = producer.send(topic, b"", headers={"a": "x", "b": None}, timestamp=moment)
         producer.send(topic, b"", headers=[("a", b"1"), ("a", b"2")], timestamp=1_234_567)
         producer.send(topic, b"")
+        producer.send(topic, b"", timestamp=moment.astimezone().replace(tzinfo=None))
         with pytest.raises(SerializationError, match="header 'n' is of type int"):
             producer.send(topic, b"", headers={"n": 1})  # type: ignore[dict-item]
-        with pytest.raises(InvalidRequestError, match="no time zone"):
-            producer.send(topic, b"", timestamp=moment.replace(tzinfo=None))
+        with pytest.raises(SerializationError, match="headers has 'a'"):
+            producer.send(topic, b"", headers="a")  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequestError, match="timestamp 'now' is of type str"):
+            producer.send(topic, b"", timestamp="now")  # type: ignore[arg-type]
         with pytest.raises(InvalidRequestError, match="not after 1970"):
             producer.send(topic, b"", timestamp=0)
-    found = stored(broker, topic, 3)
-    assert [each.headers for each in found] == [(("a", b"x"), ("b", None)), (("a", b"1"), ("a", b"2")), ()]
+    found = stored(broker, topic, 4)
+    assert [each.headers for each in found] == [(("a", b"x"), ("b", None)), (("a", b"1"), ("a", b"2")), (), ()]
     assert [each.timestamp_ms for each in found[:2]] == [1_709_208_000_123, 1_234_567]
     assert abs(datetime.fromtimestamp(found[2].timestamp_ms / 1000, UTC) - datetime.now(UTC)) < timedelta(minutes=5)
+    assert found[3].timestamp_ms == found[0].timestamp_ms, "without a zone it is local time"
     assert first.result().timestamp == moment
 
 
@@ -325,7 +329,7 @@ def test_an_address_where_nobody_is(broker: Server) -> None:
     with Producer(address, connect_timeout_s=1) as producer:
         with pytest.raises(UnreachableError) as raised:
             producer.send("t", b"")
-        assert str(raised.value).startswith(f"no broker answers at {address}. Is it running")
+        assert str(raised.value).startswith(f"no broker answers at {address} (connection refused). Is it running")
         assert isinstance(raised.value, ConnectionError)
     assert producer.report(timeout=1).sent == 0
 

@@ -65,7 +65,7 @@ def describe(
     with connect(bootstrap, cluster, timeout) as admin:
         found = [admin.group(name) for name in names]
     if as_json:
-        print_json([{**plain(group), "offsets": _offsets(group), "lag": group.lag} for group in found])
+        print_json([{**plain(group), "offsets": _offsets(group), **_lag(group)} for group in found])
         return
     for index, group in enumerate(found):
         if index:
@@ -116,10 +116,10 @@ def lag(
     with connect(bootstrap, cluster, timeout) as admin:
         group = admin.group(name)
     if as_json:
-        print_json({"name": group.name, "lag": group.lag, "offsets": _offsets(group)})
+        print_json({"name": group.name, **_lag(group), "offsets": _offsets(group)})
     else:
         _show_lag(group)
-        typer.echo(f"lag {group.lag}")
+        typer.echo(_lag_text(group))
 
 
 @app.command()
@@ -155,13 +155,22 @@ def _offsets(group: GroupDescription) -> list[dict[str, Any]]:
     return [{**plain(each), "lag": each.lag} for each in group.offsets]
 
 
+def _lag(group: GroupDescription) -> dict[str, Any]:
+    return {"lag": group.lag, "partitions_without_lag": group.untold}
+
+
+def _lag_text(group: GroupDescription) -> str:
+    left_out = f" without {group.untold} partition{'s' * (group.untold > 1)} in which nothing is committed"
+    return f"lag {'-' if group.lag is None else group.lag}{left_out if group.untold else ''}"
+
+
 def _show_head(group: GroupDescription) -> None:
     facts = [group.state, f"{group.protocol} protocol"]
     if group.assignor:
         facts.append(f"assignor {group.assignor}")
     if group.coordinator is not None:
         facts.append(f"coordinator {group.coordinator}")
-    typer.echo(f"{typer.style(group.name, bold=True)}  {', '.join(facts)}, lag {group.lag}")
+    typer.echo(f"{typer.style(group.name, bold=True)}  {', '.join(facts)}, {_lag_text(group)}")
 
 
 def _show_members(found: tuple[GroupMember, ...]) -> None:

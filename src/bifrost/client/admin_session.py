@@ -7,7 +7,6 @@ answered is given up after a moment, while a cluster that was there once is give
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic, sleep
@@ -15,15 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bifrost.client.clusters import resolve
-from bifrost.client.errors import BifrostError, InvalidRequestError, TimedOutError, UnreachableError, from_kafka
+from bifrost.client.errors import BifrostError, InvalidRequestError, TimedOutError, from_kafka
 from bifrost.client.options import client_options
+from bifrost.client.trouble import UNREACHABLE_AFTER_S, Trouble, unreachable
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
 TIMEOUT_S = 30.0
-UNREACHABLE_AFTER_S = 2.0  # enough for each address of a name such as localhost to be tried
 _POLL_S = 0.05
 
 _PASSING = {
@@ -55,7 +53,7 @@ class AdminSession:
 
         self._connection = resolve(bootstrap, cluster=cluster)
         self.timeout_s = timeout_s
-        self._trouble = _Trouble()
+        self._trouble = Trouble()
         options: Any = client_options(self._connection, config, {"error_cb": self._trouble.on_error})
         try:
             self._client: AdminClient | None = AdminClient(options)
@@ -122,7 +120,7 @@ class AdminSession:
                 raise InvalidRequestError(str(error)) from error
             else:
                 self._answered = True
-                self._trouble.reason = ""
+                self._trouble.clear()
                 return found
 
     def _collect(self, futures: Mapping[Any, Future[Any]], deadline: float, skipped: str) -> dict[Any, Any]:
@@ -151,8 +149,7 @@ class AdminSession:
     def _nobody(self) -> BifrostError:
         self._open.poll(0)
         if reason := self._trouble.reason:
-            hint = "Is it running, and is the address right? `bifrost up` starts one here."
-            return UnreachableError(f"no broker answers at {self.bootstrap} ({reason})", hint)
+            return unreachable(self.bootstrap, reason)
         return TimedOutError(
             f"{self.bootstrap} did not answer within {self.timeout_s:g} s",
             "If it is only slow, allow a longer timeout.",
@@ -166,33 +163,6 @@ class AdminSession:
         deadline = monotonic() + self.timeout_s
         while not there() and monotonic() < deadline:
             sleep(_POLL_S)
-
-
-class _Trouble:
-    """Why nobody can be reached, from the errors that librdkafka reports on the side; empty while somebody can."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = ""
-        self.reason = ""
-
-    def on_error(self, error: KafkaError) -> None:
-        with self._lock:
-            if error.name() == "_ALL_BROKERS_DOWN":
-                self.reason = self._last or "no connection"
-            else:
-                self._last = _reason(error)
-
-
-def _reason(error: KafkaError) -> str:
-    name, text = error.name(), error.str()
-    if name == "_RESOLVE":
-        return "no host of that name is known"
-    if name == "_BAD_MSG":
-        return "what answers there does not speak Kafka's protocol"
-    if "Connection refused" in text:
-        return "connection refused"
-    return text.partition(" (after ")[0].rpartition("]: ")[2]
 
 
 def only(futures: Mapping[Any, Future[Any]]) -> Future[Any]:

@@ -136,7 +136,7 @@ class AsyncAdmin:
     async def plan_reset(
         self,
         group: str,
-        topics: Iterable[str] | Mapping[str, Iterable[int] | None] | None = None,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int] | None] | None = None,
         *,
         to: Target | None = None,
         shift_by: int | None = None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from datetime import datetime
@@ -53,7 +53,7 @@ class AsyncConsumer:
     loop; they may be coroutine functions, and get this consumer.
     """
 
-    def __init__(self, *topics: str, **options: Unpack[AsyncConsumerOptions]) -> None:
+    def __init__(self, *topics: str | Sequence[str], **options: Unpack[AsyncConsumerOptions]) -> None:
         self._topics = topics
         self._options: dict[str, Any] = {
             **options,
@@ -69,7 +69,7 @@ class AsyncConsumer:
         """Calls that wait for their turn: whoever waits for messages makes room for them."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bifrost-consumer")
 
-    async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    async def subscribe(self, *topics: str | Sequence[str], pattern: str | None = None) -> None:
         """See `Consumer.subscribe`."""
         await self._call(lambda consumer: consumer.subscribe(*topics, pattern=pattern))
 
@@ -164,7 +164,7 @@ class AsyncConsumer:
 
     def __repr__(self) -> str:
         if self._consumer is None:
-            return f"<AsyncConsumer topics={','.join(self._topics)} not connected yet>"
+            return f"<AsyncConsumer topics={','.join(map(str, self._topics))} not connected yet>"
         return f"<Async{repr(self._consumer)[1:]}"
 
     def _opened(self) -> Consumer:

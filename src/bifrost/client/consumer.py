@@ -23,11 +23,13 @@ from bifrost.client.inbox import Inbox
 from bifrost.client.lookups import Lookups
 from bifrost.client.message import Message
 from bifrost.client.navigation import Name, Navigator, Partitions, Place, named
+from bifrost.client.options import names_of
 from bifrost.client.ownership import Callback, Callbacks, Ownership
 from bifrost.client.positions import OffsetTable
 from bifrost.client.progress import Mark, Progress
 from bifrost.client.reader import SLICE_S, Reader
 from bifrost.client.serialization import Format
+from bifrost.client.trouble import Trouble
 from bifrost.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Consumer:
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Sequence[str],
         bootstrap: str | Sequence[str] | None = None,
         cluster: str | None = None,
         group: str | None = None,
@@ -141,8 +143,14 @@ class Consumer:
         self._at_most_once = delivery == "at_most_once"
         self._source = "nothing"
         told: list[KafkaError] = []
-        self._raw = consumer_options.open_raw(options | {"error_cb": told.append}, self._bootstrap)
-        self._lookups = Lookups(self._raw, self._bootstrap, request_timeout_s)
+        trouble = Trouble()
+
+        def on_error(error: KafkaError) -> None:
+            told.append(error)
+            trouble.on_error(error)
+
+        self._raw = consumer_options.open_raw(options | {"error_cb": on_error}, self._bootstrap)
+        self._lookups = Lookups(self._raw, self._bootstrap, request_timeout_s, trouble)
         self._committer = Committer(self._raw, group or consumer_options.NO_GROUP, self._bootstrap)
         inbox = Inbox()
         self._progress = Progress(self._raw, inbox)
@@ -162,22 +170,24 @@ class Consumer:
         if topics or pattern is not None:
             self._start(topics, pattern)
 
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    def subscribe(self, *topics: str | Sequence[str], pattern: str | None = None) -> None:
         """Read these topics, or those whose whole name matches the pattern, instead of what was read before.
 
+        Topics that begin to match later are found within some seconds. A list of names is as good as the names.
         UnknownTopicError if one of them does not exist, UnreachableError if nobody is there to say.
         """
         self._check_open()
         if bool(topics) == (pattern is not None):
             raise InvalidRequestError("subscribe() needs topics or a pattern", "Give one of both.")
-        wanted = [group_pattern(pattern)] if pattern is not None else sorted(set(topics))
+        names = [name for given in topics for name in names_of(given)]
+        wanted = [group_pattern(pattern)] if pattern is not None else sorted(set(names))
         self._reader.reset()
         if self._group is None:
-            discovery = Discovery(self._lookups, self._owner, topics, pattern, from_beginning=self._from_beginning)
+            discovery = Discovery(self._lookups, self._owner, names, pattern, from_beginning=self._from_beginning)
             discovery.begin()
             self._reader.chores.append(discovery.look)
         else:
-            self._lookups.partitions(topics) if topics else self._lookups.all_topics()
+            self._lookups.partitions(names) if names else self._lookups.all_topics()
             self._owner.subscribe(wanted)
         self._source = f"pattern={pattern!r}" if pattern is not None else f"topics={','.join(wanted)}"
 
@@ -288,8 +298,11 @@ class Consumer:
                 self._progress.release()
             return self._committer.submit(self._progress.handled(self._owner.assigned))
         if isinstance(handled, Message):
-            return self._committer.submit({handled.topic_partition: Mark(handled.offset + 1, handled.leader_epoch)})
-        return self._committer.submit({TopicPartition(*each): Mark(offset) for each, offset in handled.items()})
+            marks = {handled.topic_partition: Mark(handled.offset + 1, handled.leader_epoch)}
+        else:
+            marks = {TopicPartition(*each): Mark(offset) for each, offset in handled.items()}
+        self._progress.settle(marks)
+        return self._committer.submit(marks)
 
     def offsets(self) -> OffsetTable:
         """How far this consumer is: position, committed offset, end and lag of every partition it has.
@@ -367,7 +380,7 @@ class Consumer:
         late = self._timeout_s is not None and monotonic() - quiet_since >= self._timeout_s
         return late or self._reader.at_end()
 
-    def _start(self, topics: Sequence[str], pattern: str | None) -> None:
+    def _start(self, topics: Sequence[str | Sequence[str]], pattern: str | None) -> None:
         try:
             self.subscribe(*topics, pattern=pattern)
         except BaseException:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from bifrost.client.clusters import Connection
 from bifrost.client.errors import ConfigError, SerializationError, UnsupportedError, from_kafka, nearest
 from bifrost.client.message import Message
-from bifrost.client.options import client_options
+from bifrost.client.options import ADDRESS_NAMES, client_options, refuse_names
 from bifrost.client.serialization import Format
 from bifrost.types import TopicPartition
 
@@ -27,6 +27,8 @@ AsyncRebalanced = Callable[["AsyncConsumer", list[TopicPartition]], object]
 BadMessage = Callable[[Message[bytes | None, bytes | None], SerializationError], object]
 """Called with a message as bytes, and why its key or value could not be read."""
 
+LOOK_EVERY_S: Final = 10.0
+"""How long a new topic that a pattern matches may go unnoticed, and a new partition."""
 NO_GROUP: Final = "bifrost.reader"
 """librdkafka wants a group's name even from a consumer that joins none and commits nothing."""
 
@@ -59,8 +61,7 @@ class AsyncConsumerOptions(TypedDict, total=False):
 _OWN: Final[dict[str, str]] = {
     "auto.offset.reset": "from_beginning=",
     "auto.commit.interval.ms": "commit_interval_s=",
-    "bootstrap.servers": "bootstrap=",
-    "metadata.broker.list": "bootstrap=",
+    **ADDRESS_NAMES,
     "enable.auto.commit": "auto_commit=",
     "enable.auto.offset.store": "delivery=",
     "enable.partition.eof": "until_end=",
@@ -68,7 +69,6 @@ _OWN: Final[dict[str, str]] = {
     "group.instance.id": "instance_id=",
     "group.protocol": "group_protocol=",
 }
-"""Settings of librdkafka that have a name of their own here; given twice they could contradict each other."""
 
 
 def check(
@@ -93,9 +93,7 @@ def check(
         )
     if group is not None and not group:
         raise ConfigError("the group's name is empty", "Name it, or leave group= out to read without one.")
-    for name in config or {}:
-        if name in _OWN:
-            raise ConfigError(f"config has {name}", f"Say {_OWN[name]} instead.")
+    refuse_names(config, _OWN)
 
 
 def librdkafka_options(
@@ -115,6 +113,7 @@ def librdkafka_options(
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": until_end,
+        "topic.metadata.refresh.interval.ms": round(LOOK_EVERY_S * 1000),
         # When enough is fetched ahead, librdkafka rests for a second, and a fast reader waits for most of it.
         "fetch.queue.backoff.ms": 10,
     }

@@ -163,9 +163,15 @@ class GroupDescription:
     offsets: tuple[GroupOffset, ...]
 
     @property
-    def lag(self) -> int:
-        """Messages that are still to come, in all partitions where that can be told."""
-        return sum(each.lag or 0 for each in self.offsets)
+    def lag(self) -> int | None:
+        """Messages that are still to come, in all partitions where that can be told; None if it can in none of them."""
+        known = [each.lag for each in self.offsets if each.lag is not None]
+        return sum(known) if known or not self.offsets else None
+
+    @property
+    def untold(self) -> int:
+        """Partitions that `lag` leaves out: nothing is committed there, or nobody knows where they end."""
+        return sum(each.lag is None for each in self.offsets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,14 @@ import logging
 import re
 from collections.abc import Sequence
 from time import monotonic
-from typing import Final
 
+from bifrost.client.consumer_options import LOOK_EVERY_S
 from bifrost.client.errors import ConfigError, TimedOutError, UnreachableError
 from bifrost.client.lookups import END, START, Lookups
 from bifrost.client.ownership import Ownership
 from bifrost.types import INTERNAL_TOPICS, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-LOOK_EVERY_S: Final = 30.0
 
 
 class Discovery:
@@ -38,7 +36,7 @@ class Discovery:
     def begin(self) -> None:
         """Assign what there is now."""
         place = START if self._from_beginning else END
-        self._owner.assign(self._lookups.offsets_at(dict.fromkeys(self._partitions(), place)))
+        self._owner.assign(self._lookups.offsets_at(dict.fromkeys(self._partitions(), place)), more_to_come=True)
 
     def look(self, now: float) -> None:
         """Assign what has come since, if it is time to look."""

@@ -23,6 +23,7 @@ from bifrost.client.errors import (
     from_kafka,
     nearest,
 )
+from bifrost.client.options import names_of
 from bifrost.client.reset import Target, changes_of
 from bifrost.client.topic_admin import TopicAdmin
 from bifrost.types import TopicPartition
@@ -69,7 +70,7 @@ class GroupAdmin(TopicAdmin):
     def plan_reset(
         self,
         group: str,
-        topics: Iterable[str] | Mapping[str, Iterable[int] | None] | None = None,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int] | None] | None = None,
         *,
         to: Target | None = None,
         shift_by: int | None = None,
@@ -177,14 +178,14 @@ class GroupAdmin(TopicAdmin):
 
     def _scope(
         self,
-        topics: Iterable[str] | Mapping[str, Iterable[int] | None] | None,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int] | None] | None,
         committed: Iterable[TopicPartition],
     ) -> dict[str, list[int]]:
         """The partitions that are meant, all of which exist."""
         if topics is None:
             topics = _scope_of(committed)
         elif not isinstance(topics, Mapping):
-            topics = dict.fromkeys(topics)
+            topics = dict.fromkeys(names_of(topics))
         wanted: dict[str, list[int]] = {}
         for name, partitions in topics.items():
             topic = self._known(name)

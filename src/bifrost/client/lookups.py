@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from bifrost.client.errors import BifrostError, UnknownPartitionError, UnknownTopicError, UnreachableError, from_kafka
+from bifrost.client.errors import BifrostError, UnknownPartitionError, UnknownTopicError, from_kafka
+from bifrost.client.trouble import UNREACHABLE_AFTER_S, Trouble, unreachable
 from bifrost.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ _NEW_TOPIC_S: Final = 1.0
 class Lookups:
     """Asks through librdkafka's consumer."""
 
-    def __init__(self, raw: RawConsumer, bootstrap: str, timeout_s: float) -> None:
+    def __init__(self, raw: RawConsumer, bootstrap: str, timeout_s: float, trouble: Trouble) -> None:
         self._raw = raw
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
+        self._trouble = trouble
         self._answered = False
 
     def partition_count(self, topic: str) -> int:
@@ -102,7 +104,8 @@ class Lookups:
     def _ask(self, question: Callable[[float], T]) -> T:
         from confluent_kafka import KafkaException
 
-        deadline = monotonic() + self._timeout_s
+        started = monotonic()
+        deadline = started + self._timeout_s
         wait = _FIRST_WAIT_S
         while True:
             try:
@@ -111,19 +114,26 @@ class Lookups:
                 made = from_kafka(error, bootstrap=self._bootstrap)
                 if made.code not in _NO_ANSWER:
                     raise made from error
-                if monotonic() >= deadline:
+                if monotonic() >= deadline or (self._is_cut_off() and monotonic() - started >= UNREACHABLE_AFTER_S):
                     raise self._no_answer(made) from error
                 wait *= 2
             else:
                 self._answered = True
+                self._trouble.clear()
                 return answer
+
+    def _is_cut_off(self) -> bool:
+        """Whether nobody has ever been there."""
+        if self._answered:
+            return False
+        self._raw.poll(0)  # or librdkafka would not tell of the trouble; nothing can be assigned yet
+        return bool(self._trouble.reason)
 
     def _no_answer(self, error: BifrostError) -> BifrostError:
         """Whoever never answered is not there; whoever did may only be slow."""
-        if self._answered or isinstance(error, UnreachableError):
+        if self._answered:
             return error
-        hint = "Is it running, and is the address right? `bifrost up` starts one here."
-        return UnreachableError(f"no broker answers at {self._bootstrap}", hint, code=error.code)
+        return unreachable(self._bootstrap, self._trouble.reason, code=error.code)
 
 
 def _raw(offsets: Mapping[TopicPartition, int]) -> list[RawPartition]:

@@ -7,10 +7,11 @@ a newer librdkafka may know more of them without harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bifrost.client.clusters import Connection
+from bifrost.client.errors import ConfigError, InvalidRequestError
 
 LOGGER: Final = logging.getLogger("bifrost.client.librdkafka")
 """What librdkafka has to tell: silent unless the program configures logging."""
@@ -30,6 +31,25 @@ def client_options(connection: Connection, *layers: Mapping[str, object] | None)
     for layer in layers:
         options |= layer or {}
     return options
+
+
+def names_of(given: str | Iterable[str]) -> list[str]:
+    """One name or several; a str alone is never meant letter by letter."""
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidRequestError(f"{name!r} is not a name", "Give a non-empty str, or several.")
+    return names
+
+
+ADDRESS_NAMES: Final = {"bootstrap.servers": "bootstrap=", "metadata.broker.list": "bootstrap="}
+
+
+def refuse_names(config: Mapping[str, object] | None, own: Mapping[str, str]) -> None:
+    """Settings of librdkafka that have a name of their own here: given twice they could contradict each other."""
+    for name in config or {}:
+        if name in own:
+            raise ConfigError(f"config has {name}", f"Say {own[name]} instead.")
 
 
 _NAMES = """

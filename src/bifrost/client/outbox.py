@@ -24,6 +24,7 @@ from bifrost.client.errors import (
     UnreachableError,
     from_kafka,
 )
+from bifrost.client.trouble import Trouble, unreachable
 
 if TYPE_CHECKING:
     from bifrost.client.delivery import Delivery, DeliveryCallback
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 0.05
 _GIVE_WAY_S: Final = 0.05
 _CAUSES_MAX: Final = 10
+_SILENT: Final = frozenset({"_TIMED_OUT", "_TRANSPORT"})
 
 Encoded = tuple[bytes | None, bytes | None, int, int, list[tuple[str, str | bytes | None]] | None]
 """Value, key, partition (-1: librdkafka chooses), timestamp in ms (0: now) and headers."""
@@ -49,7 +51,7 @@ class Outbox:
         """Messages that were given up and of which no flush has told yet."""
         self.causes: dict[str, BifrostError] = {}
         self.callback_error: BaseException | None = None
-        self._trouble: KafkaError | None = None
+        self._trouble = Trouble()
         self._own_error_cb = options.get("error_cb")
         self._waiting = 0
         self._flushing = 0
@@ -176,21 +178,25 @@ class Outbox:
             raise self._silence(error) from error
         if found.error is not None:
             raise from_kafka(found.error, topic=topic, bootstrap=self.bootstrap)
-        self._trouble = None
+        self._trouble.clear()
         return len(found.partitions)
 
     def _silence(self, error: KafkaException) -> BifrostError:
         """Why nobody answers: what happened to the connections says more than that time ran out."""
         code = error.args[0].name()
-        if self._trouble is not None and code in {"_TIMED_OUT", "_TRANSPORT"}:
-            return from_kafka(self._trouble, bootstrap=self.bootstrap)
-        if code == "_TRANSPORT":
-            return UnreachableError(f"no broker answers at {self.bootstrap}", "Is it running?", code=code)
-        return from_kafka(error, bootstrap=self.bootstrap)
+        told = self._trouble.error
+        made = from_kafka(error if told is None or code not in _SILENT else told, bootstrap=self.bootstrap)
+        if isinstance(made, UnreachableError):
+            return unreachable(self.bootstrap, self._trouble.reason, code=made.code)
+        return made
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether no broker can be reached."""
+        return bool(self._trouble.reason)
 
     def _on_error(self, error: KafkaError) -> None:
-        if self._trouble is None or error.name() != "_ALL_BROKERS_DOWN":  # the last to come, and the least it says
-            self._trouble = error
+        self._trouble.on_error(error)
         if self._own_error_cb is not None:
             self._own_error_cb(error)
 

@@ -59,6 +59,8 @@ class Ownership:
         self._settles = settles
         self._cooperative = cooperative
         self._subscribed = False
+        self.more_to_come = False
+        """Whether somebody adds partitions as they appear; there may be none yet."""
         self._failure: BaseException | None = None
         self.assigned: set[TopicPartition] = set()
         self.ended: set[TopicPartition] = set()
@@ -73,7 +75,7 @@ class Ownership:
     @property
     def is_set(self) -> bool:
         """Whether there is anything to read, now or once the group says so."""
-        return self._subscribed or bool(self.assigned)
+        return self._subscribed or self.more_to_come or bool(self.assigned)
 
     def subscribe(self, names: list[str]) -> None:
         """Let the group decide; a name that starts with ^ is a pattern."""
@@ -81,9 +83,10 @@ class Ownership:
         self._subscribed = True
         self._raw.subscribe(names, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
-    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+    def assign(self, starts: Mapping[TopicPartition, int], *, more_to_come: bool = False) -> None:
         """Own exactly these, from these offsets on; negative offsets are librdkafka's names of places."""
         self.release_all()
+        self.more_to_come = more_to_come
         self._raw.assign(_raw(starts))
         self._begin(starts)
 
@@ -94,6 +97,7 @@ class Ownership:
 
     def release_all(self) -> None:
         """Give everything up in good order, before other partitions are chosen or the consumer closes."""
+        self.more_to_come = False
         if self._subscribed:
             if self.assigned:
                 self._revoke(sorted(self.assigned))

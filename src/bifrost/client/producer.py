@@ -26,12 +26,13 @@ from bifrost.client.errors import (
     UnknownTopicError,
 )
 from bifrost.client.ledger import Ledger
-from bifrost.client.options import client_options
+from bifrost.client.options import ADDRESS_NAMES, client_options, refuse_names
 from bifrost.client.outbox import Encoded, Outbox
 from bifrost.client.partitioners import LIBRDKAFKA, PartitionerSpec, chooser
 from bifrost.client.promises import Acks, Compression, Promise, promise_options
 from bifrost.client.report import Report
 from bifrost.client.serialization import Format, serializer
+from bifrost.client.trouble import UNREACHABLE_AFTER_S
 
 __all__ = ["Acknowledged", "Delivery", "Producer"]
 
@@ -79,7 +80,7 @@ class Producer:
         compression      "none", "gzip", "snappy", "lz4" or "zstd"
         linger_ms        how long a message may wait for others to travel with
         timeout_s        how long a message is resent before it is given up; None: as long as the producer lives
-        connect_timeout_s  how long the first answer of the cluster may take
+        connect_timeout_s  how long the first answer of the cluster may take, if anybody is there at all
         on_delivery      called with every Delivery that is done, in the producer's own thread
         config           settings of librdkafka, which win over all of the above
     """
@@ -113,6 +114,7 @@ class Producer:
         self._connect_timeout_s = connect_timeout_s
         self._reached = False
         self._ledgers: dict[str, Ledger] = {}
+        refuse_names(config, ADDRESS_NAMES)
         self._options = client_options(
             self._connection,
             promise_options(acks, delivery, compression, timeout_s),
@@ -143,8 +145,9 @@ class Producer:
     ) -> Delivery:
         """Send one message. Returns as soon as it is queued; the Delivery completes when it is stored.
 
-        A value of None deletes its key from a compacted topic. `timestamp` is an aware datetime or milliseconds since
-        1970; without it, now. `on_delivery` is called with the Delivery instead of the producer's.
+        A value of None deletes its key from a compacted topic. `timestamp` is a datetime (one without a time zone is
+        local time, as everywhere in Python) or milliseconds since 1970; without it, now. `on_delivery` is called with
+        the Delivery instead of the producer's.
 
         >>> with Producer() as producer:
         ...     acknowledged = producer.send("letters", "a", partition=0).result()
@@ -305,7 +308,8 @@ class Producer:
                 if waited > _APPEARANCE_S:
                     raise
             except (ConnectionError, TimeoutError):
-                if waited > patience_s:
+                cut_off = not self._reached and self._outbox.is_cut_off
+                if waited > (min(patience_s, UNREACHABLE_AFTER_S) if cut_off else patience_s):
                     raise
             else:
                 self._reached = True
@@ -358,10 +362,10 @@ class Producer:
 
 def _milliseconds(timestamp: datetime | int) -> int:
     if isinstance(timestamp, datetime):
-        if timestamp.tzinfo is None:
-            problem = f"timestamp {timestamp.isoformat()} has no time zone"
-            raise InvalidRequestError(problem, "Make it an aware one, such as datetime.now(UTC).")
         timestamp = round(timestamp.timestamp() * 1000)
+    if not isinstance(timestamp, int):
+        problem = f"timestamp {timestamp!r} is of type {type(timestamp).__name__}"
+        raise InvalidRequestError(problem, "Give a datetime, or milliseconds since 1970.")
     if timestamp <= 0:
         problem = f"timestamp {timestamp} is not after 1970"
         raise InvalidRequestError(problem, "Give milliseconds since 1970; librdkafka has no way to say 0.")
@@ -371,7 +375,10 @@ def _milliseconds(timestamp: datetime | int) -> int:
 def _headers(headers: Headers) -> list[tuple[str, str | bytes | None]]:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     made: list[tuple[str, str | bytes | None]] = []
-    for name, content in pairs:
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise SerializationError(f"headers has {pair!r}", 'Give a mapping, or pairs: [("name", b"content")].')
+        name, content = pair
         data = content.encode() if isinstance(content, str) else content
         if not isinstance(name, str) or not (data is None or isinstance(data, bytes)):
             problem = f"header {name!r} is of type {type(content).__name__}"

@@ -7,7 +7,7 @@ message is the first one in the inbox, or else the one after the last that librd
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bifrost.client.inbox import Inbox
@@ -39,6 +39,14 @@ class Progress:
     def release(self) -> None:
         """What is in hand was handled."""
         self.hand = None
+
+    def settle(self, marks: Mapping[TopicPartition, Mark]) -> None:
+        """What is in hand was handled as far as these marks say."""
+        self.hand = tuple(
+            message
+            for message in self._in_hand()
+            if (mark := marks.get(message.topic_partition)) is None or message.offset >= mark.offset
+        )
 
     def move(self, partition: TopicPartition, offset: int) -> None:
         """Reading goes on elsewhere: what was given out before no longer says where."""

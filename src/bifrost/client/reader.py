@@ -273,7 +273,8 @@ class Reader:
     def at_end(self) -> bool:
         """Whether every partition was read to its end, and that is where reading ends."""
         reading = self._owner.assigned.difference(self._inbox.paused)
-        return self._until_end and bool(self._owner.assigned) and reading <= self._owner.ended
+        known = bool(self._owner.assigned) or self._owner.more_to_come
+        return self._until_end and known and reading <= self._owner.ended
 
     def _on_event(self, message: Any, error: KafkaError) -> None:
         topic, partition = message.topic(), message.partition()
@@ -281,6 +282,8 @@ class Reader:
             self._owner.ended.add(TopicPartition(topic, partition))
             return
         made = from_kafka(error, topic=topic, partition=partition, group=self._group, bootstrap=self._bootstrap)
+        if isinstance(made, UnknownTopicError) and str(topic).startswith("^"):
+            return  # a pattern that no topic has matched yet
         if error.fatal() or error.name() in _REFUSED or isinstance(made, _LASTING):
             raise made
         logger.warning("waiting for the cluster error=%s", made.problem)

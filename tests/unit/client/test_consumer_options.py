@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from bifrost.client.clusters import Connection
 from bifrost.client.consumer import Consumer
 from bifrost.client.consumer_options import AsyncConsumerOptions, is_cooperative, librdkafka_options
 from bifrost.client.discovery import group_pattern
-from bifrost.client.errors import BifrostError, ConfigError, UnsupportedError
+from bifrost.client.errors import BifrostError, ConfigError, InvalidRequestError, UnreachableError, UnsupportedError
 
 NOWHERE = "127.0.0.1:1"
 
@@ -76,6 +77,19 @@ def test_patterns_mean_whole_names(pattern: str) -> None:
 def test_a_consumer_without_anything_to_read_says_so() -> None:
     with Consumer(bootstrap=NOWHERE) as consumer, pytest.raises(BifrostError, match="subscribe"):
         next(iter(consumer))
+
+
+def test_nobody_there() -> None:
+    started = monotonic()
+    with pytest.raises(UnreachableError, match=r"no broker answers at 127\.0\.0\.1:1 \(connection refused\)"):
+        Consumer("t", bootstrap=NOWHERE, request_timeout_s=60)
+    assert monotonic() - started < 30, "it was retried until the time was up"
+
+
+@pytest.mark.parametrize("topics", [["t", 7], [""], [None]])
+def test_what_is_no_name_of_a_topic_is_refused(topics: list[Any]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"is not a name\. Give a non-empty str, or several\."):
+        Consumer(topics, bootstrap=NOWHERE)
 
 
 def test_a_closed_consumer_says_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from confluent_kafka import Producer as RdKafka
 
 import bifrost
 from bifrost.client import options
-from bifrost.client.errors import BifrostError, ConfigError, UnsupportedError
+from bifrost.client.errors import BifrostError, ConfigError, UnreachableError, UnsupportedError
 from bifrost.client.partitioners import chooser
 from bifrost.client.producer import Producer
 
@@ -27,6 +28,7 @@ from bifrost.client.producer import Producer
         ({"partitioner": "roundrobin"}, "partitioner='roundrobin' is unknown. Did you mean round_robin?"),
         ({"key": "utf8"}, "key='utf8' is no format."),
         ({"compression": "brotli"}, "compression='brotli' is unknown."),
+        ({"config": {"bootstrap.servers": "a:1"}}, "config has bootstrap.servers. Say bootstrap= instead."),
         ({"bootstrap": "localhost:port"}, "bootstrap: 'localhost:port' is not an address."),
     ],
 )
@@ -34,6 +36,16 @@ def test_bad_arguments(arguments: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError) as raised:
         Producer(**{"bootstrap": "localhost:1", **arguments})
     assert str(raised.value).startswith(expected)
+
+
+def test_nobody_there() -> None:
+    started = monotonic()
+    with (
+        Producer("127.0.0.1:1", connect_timeout_s=60) as producer,
+        pytest.raises(UnreachableError, match=r"no broker answers at 127\.0\.0\.1:1 \(connection refused\)"),
+    ):
+        producer.send("t", b"")
+    assert monotonic() - started < 30, "it was retried until the time was up"
 
 
 def test_exactly_once() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeVar
 
-from bifrost.client.errors import BifrostError, UnknownPartitionError, UnreachableError
+from bifrost.client.errors import BifrostError, TimedOutError, UnknownPartitionError, UnreachableError
 from bifrost.client.wire.connection import Address, Connection
 from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
 from bifrost.client.wire.patience import Backoff, Deadline
@@ -92,15 +92,21 @@ class Cluster:
         return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
 
     def persist(self, attempt: Callable[[], Result], deadline: Deadline) -> Result:
-        """Attempts until one succeeds or time is over; then the failure of the last one is raised."""
+        """Attempts until one succeeds or time is over; then a failure is raised, that of the last one if it tells more.
+
+        The last attempt is often cut short: that it took too long says less than what the one before it met.
+        """
         backoff = self.backoff()
+        failure: BifrostError | None = None
         while True:
             try:
                 return attempt()
             except TryAgain as again:
-                failure: BifrostError = again.failure
-            except TRANSPORT_FAILURES as broken:
+                failure = again.failure
+            except UnreachableError as broken:
                 failure = broken
+            except TimedOutError as late:
+                failure = failure or late
             pause = backoff.next_s()
             if pause >= deadline.remaining_s():
                 raise failure

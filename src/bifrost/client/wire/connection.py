@@ -205,7 +205,7 @@ class Connection:
         self.close()
         if isinstance(error, TimeoutError):
             return TimedOutError(
-                f"{self.address} did not {what} within {deadline.seconds:g} s",
+                f"{self.address} did not {what} within {deadline.seconds:.3g} s",
                 "Is it running and reachable? If it is only slow, raise request.timeout.ms.",
             )
         return UnreachableError(

@@ -51,7 +51,7 @@ def _open(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
         sock = socket.create_connection(address, timeout=max(deadline.remaining_s(), 0.001))
     except TimeoutError as error:
         raise TimedOutError(
-            f"{address} took no connection within {deadline.seconds:g} s", "Is the address right, and reachable?"
+            f"{address} took no connection within {deadline.seconds:.3g} s", "Is the address right, and reachable?"
         ) from error
     except OSError as error:
         reason = "its name is not known" if isinstance(error, socket.gaierror) else error.strerror or str(error)

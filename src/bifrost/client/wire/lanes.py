@@ -53,7 +53,7 @@ class Pending:
         """Waits for the acknowledgement; raises why there is none."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
-                raise TimedOutError(f"no acknowledgement within {timeout:g} s", "Wait longer, or flush the producer.")
+                raise TimedOutError(f"no acknowledgement within {timeout:.3g} s", "Wait longer, or flush the producer.")
         if self._failure is not None:
             raise self._failure
         assert self._result is not None
@@ -166,7 +166,7 @@ class Lane:
             return []
         return self.fail(
             TimedOutError(
-                f"a batch for {self.topic}-{self.partition} was not acknowledged within {delivery_timeout_s:g} s",
+                f"a batch for {self.topic}-{self.partition} was not acknowledged within {delivery_timeout_s:.3g} s",
                 "Is the cluster running and reachable? The batch may have been stored or not: read to be sure.",
                 code=ErrorCode.REQUEST_TIMED_OUT.name,
             )

@@ -101,7 +101,7 @@ class BatchProducer:
             raise failure
         if not settled:
             raise TimedOutError(
-                f"{self._sender.buffered_bytes} bytes were not acknowledged within {timeout:g} s",
+                f"{self._sender.buffered_bytes} bytes were not acknowledged within {timeout:.3g} s",
                 "Wait longer: they are still being sent.",
             )
 

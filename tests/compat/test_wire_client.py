@@ -35,6 +35,8 @@ from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.servers import Server
 
 PATIENCE_S = 60
+NOW_MS = time.time_ns() // 1_000_000
+"""Retention would remove what is older."""
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def test_a_batch_larger_than_the_limit_arrives(client: WireClient, new_topic: Ne
     topic = new_topic()
     with client.producer() as producer:
         for number in range(3):
-            producer.append(topic, 0, encode_batch([(0, None, bytes([number]) * 300_000, ())]), 1)
+            producer.append(topic, 0, encode_batch([(NOW_MS, None, bytes([number]) * 300_000, ())]), 1)
     found = read(client.fetch(topic, 0, 0, 3, max_bytes=1_000))
     assert [(record.offset, record.value) for record in found] == [(n, bytes([n]) * 300_000) for n in range(3)]
 
@@ -150,7 +152,7 @@ def test_slices_stay_as_they_are_while_they_are_held(
 
 
 def test_offsets_by_time(broker: Server, client: WireClient, new_topic: NewTopicFunction) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, {"retention.ms": "-1"})
     made = [NewRecord(b"v", timestamp_ms=1_000 * (number + 1), partition=0) for number in range(10)]
     Confluent(broker.bootstrap).produce(topic, made)
 
@@ -182,7 +184,7 @@ def test_other_clients_read_what_is_appended(
     pending = []
     with client.producer() as producer:
         for number in range(20):
-            records = [(number, b"k", f"{number}-{index}".encode(), ()) for index in range(100)]
+            records = [(NOW_MS + number, b"k", f"{number}-{index}".encode(), ()) for index in range(100)]
             pending.append(producer.append(topic, number % 2, encode_batch(records, codec=codec), 100))
     assert [each.result().base_offset for each in pending] == [number // 2 * 100 for number in range(20)]
     found = Confluent(broker.bootstrap).consume(topic, {0: 0, 1: 0}, 2_000)
@@ -195,7 +197,7 @@ def test_batches_carry_one_producer_id_and_consecutive_numbers(client: WireClien
     topic = new_topic()
     with client.producer() as producer:
         for size in (1, 5, 3):
-            producer.append(topic, 0, encode_batch([(0, None, b"v", ())] * size), size)
+            producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v", ())] * size), size)
     headers = [header for fetched in client.fetch(topic, 0, 0, 9) for _, header in iter_headers(fetched.data)]
     assert [header.base_sequence for header in headers] == [0, 1, 6]
     assert len({header.producer_id for header in headers}) == 1
@@ -206,7 +208,7 @@ def test_without_idempotence_and_with_one_acknowledgement(client: WireClient, ne
     topic = new_topic()
     with client.producer(acks=1, idempotent=False) as producer:
         for number in range(50):
-            producer.append(topic, 0, encode_batch([(0, None, b"%d" % number, ())]), 1)
+            producer.append(topic, 0, encode_batch([(NOW_MS, None, b"%d" % number, ())]), 1)
     found = read(client.fetch(topic, 0, 0, 50))
     assert [record.value for record in found] == [b"%d" % number for number in range(50)]
     for bad in ({"acks": 0}, {"acks": 1}, {"max_in_flight": 6}):
@@ -217,23 +219,23 @@ def test_without_idempotence_and_with_one_acknowledgement(client: WireClient, ne
 def test_a_refused_batch_fails_its_partition_and_no_other(client: WireClient, new_topic: NewTopicFunction) -> None:
     topic = new_topic(2, {"max.message.bytes": "1000"})
     producer = client.producer()
-    good = producer.append(topic, 1, encode_batch([(0, None, b"v", ())]), 1)
-    bad = producer.append(topic, 0, encode_batch([(0, None, b"v" * 2_000, ())]), 1)
+    good = producer.append(topic, 1, encode_batch([(NOW_MS, None, b"v", ())]), 1)
+    bad = producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v" * 2_000, ())]), 1)
     with pytest.raises(BifrostError, match=f"{topic}"):
         bad.result(PATIENCE_S)
     assert good.result(PATIENCE_S).base_offset == 0
     with pytest.raises(BifrostError, match=topic):
-        producer.append(topic, 0, encode_batch([(0, None, b"v", ())]), 1)
-    assert producer.append(topic, 1, encode_batch([(0, None, b"v", ())]), 1).result(PATIENCE_S).base_offset == 1
+        producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v", ())]), 1)
+    assert producer.append(topic, 1, encode_batch([(NOW_MS, None, b"v", ())]), 1).result(PATIENCE_S).base_offset == 1
     with pytest.raises(BifrostError, match=topic):
         producer.close()
     with pytest.raises(InvalidRequestError, match="closed"):
-        producer.append(topic, 1, encode_batch([(0, None, b"v", ())]), 1)
+        producer.append(topic, 1, encode_batch([(NOW_MS, None, b"v", ())]), 1)
 
 
 def test_what_is_no_batch_is_not_sent(client: WireClient, new_topic: NewTopicFunction) -> None:
     topic = new_topic()
-    batch = encode_batch([(0, None, b"v", ())])
+    batch = encode_batch([(NOW_MS, None, b"v", ())])
     with client.producer() as producer:
         for data, count in ((bytearray(b"x" * 100), 1), (batch[:-1], 1), (batch + batch, 1), (batch, 2), (batch, 0)):
             with pytest.raises(InvalidRequestError):
@@ -244,7 +246,7 @@ def test_appending_waits_for_room(broker: Server, new_topic: NewTopicFunction) -
     topic = new_topic()
     with WireClient(broker.bootstrap, {"buffer.memory": 300_000}) as client, client.producer() as producer:
         pending = [
-            producer.append(topic, 0, encode_batch([(0, None, b"v" * 100_000, ())]), 1) for _ in range(50)
+            producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v" * 100_000, ())]), 1) for _ in range(50)
         ]
         assert sum(not each.done for each in pending) <= 3
     assert [each.result().base_offset for each in pending] == list(range(50))
@@ -262,7 +264,7 @@ def test_names_that_are_not_there(client: WireClient, new_topic: NewTopicFunctio
         next(client.fetch(topic, 4, 0))
     assert missing not in client.topics(), "asking creates nothing"
     producer = client.producer()
-    pending = producer.append(missing, 0, encode_batch([(0, None, b"v", ())]), 1)
+    pending = producer.append(missing, 0, encode_batch([(NOW_MS, None, b"v", ())]), 1)
     with pytest.raises(UnknownTopicError, match=missing):
         pending.result(PATIENCE_S)
     with pytest.raises(UnknownTopicError, match=missing):
@@ -322,7 +324,7 @@ def test_threads_share_a_client(broker: Server, client: WireClient, new_topic: N
 
     def work(partition: int) -> None:
         for number in range(50):
-            records = [(0, None, b"%d" % number, ())] * 10
+            records = [(NOW_MS, None, b"%d" % number, ())] * 10
             producer.append(topic, partition, encode_batch(records), 10)
             client.list_offsets({(topic, partition): LATEST})
         producer.flush()
@@ -349,16 +351,16 @@ def test_parent_and_child_both_go_on(broker: Server, new_topic: NewTopicFunction
     stream = client.fetch(topic, 0, 0, len(values), max_bytes=20_000)
     found = records_of(next(stream))
     producer = client.producer()
-    producer.append(topic, 0, encode_batch([(0, None, b"parent", ())]), 1).result(PATIENCE_S)
+    producer.append(topic, 0, encode_batch([(NOW_MS, None, b"parent", ())]), 1).result(PATIENCE_S)
 
     def in_child(pipe: multiprocessing.connection.Connection) -> None:
         rest = [record.value for fetched in stream for record in records_of(fetched)]
         try:
-            producer.append(topic, 0, encode_batch([(0, None, b"child", ())]), 1)
+            producer.append(topic, 0, encode_batch([(NOW_MS, None, b"child", ())]), 1)
         except InvalidRequestError as error:
             refused = str(error)
         with client.producer() as own:
-            offset = own.append(topic, 0, encode_batch([(0, None, b"child", ())]), 1).result(PATIENCE_S).base_offset
+            offset = own.append(topic, 0, encode_batch([(NOW_MS, None, b"child", ())]), 1).result(PATIENCE_S).base_offset
         pipe.send((rest, refused, offset, shared_client(broker.bootstrap) is client, client.partitions(topic)))
         pipe.close()
 
@@ -377,7 +379,7 @@ def test_parent_and_child_both_go_on(broker: Server, new_topic: NewTopicFunction
     assert offset == len(values) + 1
     assert not same
     assert partitions == [0]
-    producer.append(topic, 0, encode_batch([(0, None, b"parent", ())]), 1).result(PATIENCE_S)
+    producer.append(topic, 0, encode_batch([(NOW_MS, None, b"parent", ())]), 1).result(PATIENCE_S)
     producer.close()
     assert os.getpid() != child.pid
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -20,6 +21,8 @@ from tests.waiting import eventually
 PARTITIONS = 3
 PATIENCE_S = 90
 RECORDS = 20
+NOW_MS = time.time_ns() // 1_000_000
+"""Retention would remove what is older."""
 
 pytestmark = pytest.mark.skipif(bool(FOREIGN), reason="needs brokers that may be killed")
 
@@ -31,7 +34,7 @@ def start(kind: str, start_broker: StartBroker) -> PrivateServer:
 
 
 def batch_of(number: int) -> bytearray:
-    return encode_batch([(0, None, f"{number}-{index}".encode(), ()) for index in range(RECORDS)])
+    return encode_batch([(NOW_MS, None, f"{number}-{index}".encode(), ()) for index in range(RECORDS)])
 
 
 def values_up_to(batches: int) -> list[bytes]:
@@ -114,7 +117,7 @@ def write_over_cuts(broker: Server, topic: str, *, idempotent: bool) -> list[int
     with CuttingProxy(broker.bootstrap, seed=1, cuts=8, after_bytes=(2_000, 12_000)) as proxy:
         with WireClient(proxy.bootstrap) as client, client.producer(idempotent=idempotent) as producer:
             for number in range(200):
-                producer.append(topic, 0, encode_batch([(0, None, f"{number:0300}".encode(), ())]), 1)
+                producer.append(topic, 0, encode_batch([(NOW_MS, None, f"{number:0300}".encode(), ())]), 1)
         assert proxy.cuts_made == 8
     return [int(value or b"") for value in stored(broker.bootstrap, topic, 0)]
 

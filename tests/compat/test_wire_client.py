@@ -26,7 +26,7 @@ from bifrost.client.wire import EARLIEST, LATEST, MAX_TIMESTAMP, Fetched, FetchS
 from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import Record, decode_batch, encode_batch
-from tests.compat import oracle, wire
+from tests.compat import oracle
 from tests.compat.clients.base import CODECS
 from tests.compat.clients.base import Codec as CodecName
 from tests.compat.clients.base import Record as NewRecord
@@ -245,9 +245,7 @@ def test_what_is_no_batch_is_not_sent(client: WireClient, new_topic: NewTopicFun
 def test_appending_waits_for_room(broker: Server, new_topic: NewTopicFunction) -> None:
     topic = new_topic()
     with WireClient(broker.bootstrap, {"buffer.memory": 300_000}) as client, client.producer() as producer:
-        pending = [
-            producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v" * 100_000, ())]), 1) for _ in range(50)
-        ]
+        pending = [producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v" * 100_000, ())]), 1) for _ in range(50)]
         assert sum(not each.done for each in pending) <= 3
     assert [each.result().base_offset for each in pending] == list(range(50))
 
@@ -287,9 +285,9 @@ def test_addresses_where_nobody_answers(broker: Server) -> None:
     quick = {"socket.connection.setup.timeout.ms": 300}
     with pytest.raises(UnreachableError, match=f"no broker answers at {nobody}: Connection refused. Is it running"):
         WireClient(nobody, quick).topics()
-    with pytest.raises(UnreachableError, match="no broker answers at nobody.invalid:9092: its name is not known"):
+    with pytest.raises(UnreachableError, match=r"no broker answers at nobody\.invalid:9092: its name is not known"):
         WireClient("nobody.invalid", quick).topics()
-    with pytest.raises(UnreachableError, match="none of .* answers"):
+    with pytest.raises(UnreachableError, match=r"none of .* answers"):
         WireClient([nobody, "nobody.invalid"], quick).topics()
     with WireClient([nobody, broker.bootstrap]) as client:
         assert client.topics() is not None
@@ -360,7 +358,9 @@ def test_parent_and_child_both_go_on(broker: Server, new_topic: NewTopicFunction
         except InvalidRequestError as error:
             refused = str(error)
         with client.producer() as own:
-            offset = own.append(topic, 0, encode_batch([(NOW_MS, None, b"child", ())]), 1).result(PATIENCE_S).base_offset
+            offset = (
+                own.append(topic, 0, encode_batch([(NOW_MS, None, b"child", ())]), 1).result(PATIENCE_S).base_offset
+            )
         pipe.send((rest, refused, offset, shared_client(broker.bootstrap) is client, client.partitions(topic)))
         pipe.close()
 

@@ -86,7 +86,7 @@ def test_a_failure_for_good_ends_the_lane(code: int, kind: type[BifrostError]) -
     assert gone == batches
     assert isinstance(lane.failure, kind)
     for batch in batches:
-        with pytest.raises(kind, match="^t-3: "):
+        with pytest.raises(kind, match=r"^t-3: "):
             batch.pending.result()
     assert not lane.holds(batches[1])
     assert not lane.can_send(1e9)

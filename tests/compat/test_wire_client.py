@@ -402,3 +402,18 @@ def test_aborted_transactions_are_told_of(broker: Server, client: WireClient, ne
     data = [header for _, header in iter_headers(fetched.data) if not header.is_control]
     assert fetched.aborted == [(data[1].producer_id, 2)]
     assert next(client.fetch(topic, 0, 0, 6)).aborted == []
+
+
+def test_a_closed_client_is_done(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    client = WireClient(broker.bootstrap)
+    assert client.partitions(topic) == [0]
+    producer = client.producer()
+    client.close()
+    with pytest.raises(InvalidRequestError, match="the client is closed"):
+        client.topics()
+    with pytest.raises(InvalidRequestError, match="the client is closed"):
+        next(client.fetch(topic, 0, 0))
+    with pytest.raises(InvalidRequestError, match="the client is closed"):
+        producer.append(topic, 0, encode_batch([(NOW_MS, None, b"v", ())]), 1)
+    producer.close()

@@ -204,6 +204,9 @@ def test_a_topic_that_is_made_anew_under_a_reader(broker: Server, new_topic: New
         Confluent(broker.bootstrap).delete_topic(topic)
         eventually(lambda: topic not in client.topics(), "the topic is gone")
         wire.create_topic(broker.bootstrap, topic, 1, None)
-        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew"):
+        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew while it was read"):
             for _ in stream:
                 pass
+        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew while it was written"):
+            producer.append(topic, 0, batch_of(1), RECORDS).result(PATIENCE_S)
+        producer.close(flush=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bifrost.client.errors import BifrostError, TimedOutError, UnreachableError, explain
+from bifrost.client.errors import BifrostError, TimedOutError, UnknownTopicError, UnreachableError, explain
 from bifrost.errors import ErrorCode
 
 _LIBRDKAFKA_NAMES: Final = {
@@ -49,3 +49,12 @@ def from_code(
     place = "" if topic is None or partition is None else f"{topic}-{partition}"
     problem = made.problem if place in made.problem else f"{place}: {made.problem}"
     return type(made)(problem, made.hint, code=code.name)
+
+
+def made_anew(topic: str, what: str) -> UnknownTopicError:
+    """Another topic has the name now. To go on would repeat, skip or mix without a word."""
+    return UnknownTopicError(
+        f"topic {topic} was deleted and made anew while it was {what}",
+        "Start again from its beginning.",
+        code=ErrorCode.UNKNOWN_TOPIC_ID.name,
+    )

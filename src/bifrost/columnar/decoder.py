@@ -41,7 +41,8 @@ def decode(
     found = list(decoder.decode(data, start, end, aborted))
     if len(found) == 1:
         return found[0]
-    return arrow().concat_batches(found) if found else decoder.schema.empty_table().to_batches(1)[0]
+    pa = arrow()
+    return pa.concat_batches(found) if found else pa.RecordBatch.from_pylist([], decoder.schema)
 
 
 class Decoder:

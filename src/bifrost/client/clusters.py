@@ -137,7 +137,7 @@ def _addresses(given: object, source: str) -> str:
     parts = given.split(",") if isinstance(given, str) else list(given) if isinstance(given, Sequence) else [given]
     addresses = [part.strip() if isinstance(part, str) else "" for part in parts]
     for address, part in zip(addresses, parts):
-        host, port = _split(address)
+        host, port = split_address(address)
         if not host or not (port is None or (port.isdecimal() and 0 < int(port) < 65536)):
             raise ConfigError(
                 f"{source}: {str(part)!r} is not an address", "Write it as host:port, such as localhost:9092."
@@ -147,7 +147,7 @@ def _addresses(given: object, source: str) -> str:
     return ",".join(addresses)
 
 
-def _split(address: str) -> tuple[str, str | None]:
+def split_address(address: str) -> tuple[str, str | None]:
     """Host and port; the port may be missing, the host may be [::1], and a protocol in front is librdkafka's matter."""
     rest = address.partition("://")[2] or address
     if rest.startswith("["):

@@ -8,6 +8,8 @@
     ├── UnknownGroupError      ┘
     ├── TopicExistsError       what was to be created is there already
     ├── GroupNotEmptyError     members are in the way
+    ├── OffsetOutOfRangeError  the log does not reach there, or no longer    (also a LookupError)
+    ├── CorruptDataError       what a broker sent is not what was once written (also a ValueError)
     ├── AuthorizationError     the cluster knows who asks, or not, and refuses
     ├── InvalidRequestError    the cluster refuses what was asked          (also a ValueError)
     │   ├── ConfigError        an option or setting that makes no sense
@@ -71,6 +73,38 @@ class UnknownPartitionError(BifrostError, LookupError):
 
 class UnknownGroupError(BifrostError, LookupError):
     """The consumer group does not exist."""
+
+
+class OffsetOutOfRangeError(BifrostError, LookupError):
+    """The partition holds offsets from `earliest` up to, not including, `latest`; `offset` is none of them."""
+
+    def __init__(self, topic: str, partition: int, offset: int, *, earliest: int, latest: int) -> None:
+        held = f"holds {earliest} to {latest - 1}" if latest > earliest else f"is empty at {latest}"
+        super().__init__(
+            f"offset {offset} of {topic}-{partition} is not there: the partition {held}",
+            f"Start at {earliest} or later; what lay before may have been removed by retention."
+            if offset < earliest
+            else f"Start at {latest} or before; the topic may have been made anew.",
+            code="OFFSET_OUT_OF_RANGE",
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.earliest = earliest
+        self.latest = latest
+
+
+class CorruptDataError(BifrostError, ValueError):
+    """Bytes of a partition that are no record batches; `offset` is the first that cannot be read."""
+
+    def __init__(self, topic: str, partition: int, offset: int, problem: str) -> None:
+        super().__init__(
+            f"{topic}-{partition} cannot be read from offset {offset} on: {problem}",
+            "Its log on the broker may be damaged: `bifrost log dump` shows what lies there.",
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
 
 
 class TopicExistsError(BifrostError):
@@ -159,20 +193,36 @@ def from_kafka(
 ) -> BifrostError:
     """The error of this module that says what librdkafka's or the broker's error means for the caller."""
     kafka: KafkaError = error.args[0] if isinstance(error, Exception) else error
-    code = kafka.name()
-    kind, problem, hint = _MEANINGS.get(code, (BifrostError, "{text}", ""))
     if unknown := _UNKNOWN_OPTION.search(kafka.str()):
-        problem, hint = f"librdkafka has no setting {unknown[1]}", _known_option(unknown[1])
+        made: BifrostError = ConfigError(
+            f"librdkafka has no setting {unknown[1]}", _known_option(unknown[1]), code=kafka.name()
+        )
+    else:
+        text = _own_words(kafka.str())
+        made = explain(kafka.name(), text, topic=topic, partition=partition, group=group, bootstrap=bootstrap)
+    made.__cause__ = error if isinstance(error, BaseException) else None
+    return made
+
+
+def explain(
+    code: str,
+    text: str,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    group: str | None = None,
+    bootstrap: str | None = None,
+) -> BifrostError:
+    """The error that says what `code`, as librdkafka names it, means for the caller; `text` is the broker's word."""
+    kind, problem, hint = _MEANINGS.get(code, (BifrostError, "{text}", ""))
     names = {
-        "text": _own_words(kafka.str()),
+        "text": text,
         "topic": f"topic {topic}" if topic is not None else "the topic",
         "partition": f"partition {partition}" if partition is not None and partition >= 0 else "the partition",
         "group": f"group {group}" if group is not None else "the group",
         "cluster": bootstrap or "the cluster",
     }
-    made = kind(problem.format(**names), hint.format(**names), code=code)
-    made.__cause__ = error if isinstance(error, BaseException) else None
-    return made
+    return kind(problem.format(**names), hint.format(**names), code=code)
 
 
 def _rebuild(kind: type[BifrostError], args: tuple[object, ...], state: dict[str, object]) -> BifrostError:

@@ -42,6 +42,7 @@ _LENGTH_TO_MAGIC = struct.Struct(">8xi4xb")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC_ATTRIBUTES = struct.Struct(">Ih")
+_PRODUCER = struct.Struct(">qhi")
 _MAX_TIMESTAMP = struct.Struct(">q")
 
 _new_header = (
@@ -151,6 +152,14 @@ def stamp_append_time(buffer: bytearray | memoryview, position: int, header: Bat
     _MAX_TIMESTAMP.pack_into(buffer, position + 35, now_ms)
     changed = header._replace(attributes=header.attributes | APPEND_TIME_BIT, max_timestamp=now_ms)
     return _seal(buffer, position, changed)
+
+
+def stamp_producer(
+    buffer: bytearray | memoryview, header: BatchHeader, *, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Makes the batch that starts the buffer one of an idempotent producer, in place, with the CRC that this needs."""
+    _PRODUCER.pack_into(buffer, 43, producer_id, producer_epoch, base_sequence)
+    _seal(buffer, 0, header)
 
 
 def accept_produced(

@@ -215,6 +215,14 @@ def tags(fields: Sequence[tuple[int, bytes]]) -> bytes:
 def request_frame(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body: Sequence[Buffer], *, flexible: bool
 ) -> bytes:
-    """A whole request: its length, its header and the pieces of its body. The client id is never compact."""
+    """A whole request: its length, its header and the pieces of its body."""
+    front = request_front(api_key, version, correlation_id, client_id, sum(map(len, body)), flexible=flexible)
+    return b"".join((front, *body))
+
+
+def request_front(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int, *, flexible: bool
+) -> bytes:
+    """What goes before a request's body: the frame's length and the header. The client id is never compact."""
     header = _REQUEST_HEADER.pack(api_key, version, correlation_id) + string(client_id) + (b"\0" if flexible else b"")
-    return b"".join((_INT32.pack(len(header) + sum(map(len, body))), header, *body))
+    return _INT32.pack(len(header) + body_bytes) + header

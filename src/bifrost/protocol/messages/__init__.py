@@ -32,6 +32,8 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.LIST_OFFSETS: "log_offsets",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "log_offsets",
     ApiKey.INIT_PRODUCER_ID: "producers",
+    ApiKey.SASL_HANDSHAKE: "sasl",
+    ApiKey.SASL_AUTHENTICATE: "sasl",
     ApiKey.FIND_COORDINATOR: "groups",
     ApiKey.JOIN_GROUP: "groups",
     ApiKey.SYNC_GROUP: "groups",

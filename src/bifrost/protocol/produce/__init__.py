@@ -15,6 +15,7 @@ from bifrost.protocol.produce.request import (
     TopicProduceData,
     decode_request,
     encode_request,
+    encode_request_pieces,
 )
 from bifrost.protocol.produce.response import (
     PartitionProduceResult,
@@ -38,5 +39,6 @@ __all__ = [
     "decode_request",
     "decode_response",
     "encode_request",
+    "encode_request_pieces",
     "encode_response",
 ]

@@ -27,7 +27,7 @@ from bifrost.protocol.wire import (
     read_string,
     read_uuid,
     read_uvarint,
-    request_frame,
+    request_front,
     skip_tags,
     string,
     uvarint,
@@ -135,23 +135,35 @@ def _decode_flexible_request(buffer: memoryview, position: int, version: int) ->
 
 def encode_request(version: int, correlation_id: int, client_id: str | None, request: ProduceRequest) -> bytes:
     """A whole frame, its length and header included."""
+    return b"".join(encode_request_pieces(version, correlation_id, client_id, request))
+
+
+def encode_request_pieces(
+    version: int, correlation_id: int, client_id: str | None, request: ProduceRequest
+) -> list[Buffer]:
+    """A whole frame in pieces, to be sent one after the other; records are among them as they were given."""
     flexible = version >= FLEXIBLE_SINCE
     text, length = (compact_string, compact_array_length) if flexible else (string, array_length)
     no_tags = b"\0" if flexible else b""
-    body: list[Buffer] = [
+    pieces: list[Buffer] = []
+    part = [
         text(request.transactional_id),
         _INT16_INT32.pack(request.acks, request.timeout_ms),
         length(len(request.topics)),
     ]
     for topic in request.topics:
-        body.append(topic.topic_id if version >= TOPIC_IDS_SINCE else text(topic.name))
-        body.append(length(len(topic.partitions)))
+        part.append(topic.topic_id if version >= TOPIC_IDS_SINCE else text(topic.name))
+        part.append(length(len(topic.partitions)))
         for partition in topic.partitions:
             size = -1 if partition.records is None else len(partition.records)
-            body.append(_INT32.pack(partition.index))
-            body.append(uvarint(size + 1) if flexible else _INT32.pack(size))
-            body.append(b"" if partition.records is None else partition.records)
-            body.append(no_tags)
-        body.append(no_tags)
-    body.append(no_tags)
-    return request_frame(API_KEY, version, correlation_id, client_id, body, flexible=flexible)
+            part.append(_INT32.pack(partition.index))
+            part.append(uvarint(size + 1) if flexible else _INT32.pack(size))
+            if partition.records is not None:
+                pieces += (b"".join(part), partition.records)
+                part = []
+            part.append(no_tags)
+        part.append(no_tags)
+    part.append(no_tags)
+    pieces.append(b"".join(part))
+    front = request_front(API_KEY, version, correlation_id, client_id, sum(map(len, pieces)), flexible=flexible)
+    return [front, *pieces]

@@ -1,0 +1,51 @@
+"""Error codes of answers as the errors that clients raise, and which of them are worth another attempt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bifrost.client.errors import BifrostError, TimedOutError, UnreachableError, explain
+from bifrost.errors import ErrorCode
+
+_LIBRDKAFKA_NAMES: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "UNKNOWN_TOPIC_OR_PART",
+    ErrorCode.MESSAGE_TOO_LARGE: "MSG_SIZE_TOO_LARGE",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "TOPIC_EXCEPTION",
+}
+
+TRANSPORT_FAILURES: Final = (UnreachableError, TimedOutError)
+"""What a connection raises when another attempt, perhaps at another broker, may do better."""
+
+
+class TryAgain(Exception):  # noqa: N818 - not an error: it says what to do
+    """An answer that may be another one in a moment; `failure` is what to raise when time is over."""
+
+    def __init__(self, failure: BifrostError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def known_code(number: int) -> ErrorCode:
+    """The code of an answer; a number that nobody knows yet counts as an unknown failure."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def from_code(
+    number: int,
+    *,
+    detail: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    bootstrap: str | None = None,
+) -> BifrostError:
+    """The error for a code that an answer carried."""
+    code = known_code(number)
+    text = detail or f"the broker answered {code.name}" + ("" if code == number else f" ({number})")
+    if topic is not None and partition is not None and topic not in text:
+        text = f"{topic}-{partition}: {text}"
+    made = explain(_LIBRDKAFKA_NAMES.get(code, code.name), text, topic=topic, partition=partition, bootstrap=bootstrap)
+    made.code = code.name
+    return made

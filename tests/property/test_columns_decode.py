@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from bifrost.columnar.decoder import Decoder
 from bifrost.columnar.kernels import kernels
 from bifrost.columnar.schema import ALL_COLUMNS
+from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import NewRecord, encode_batch
 from tests.property.column_batches import PARTITION, TOPIC, batches, logs, plain_rows
 
 BOTH = pytest.mark.parametrize("name", ["numba", "numpy"])
+NUMBERS = {pa.timestamp("us", tz="UTC"): pa.int64()}
 COLUMNS = st.lists(st.sampled_from(ALL_COLUMNS), min_size=1, unique=True)
 
 
@@ -24,11 +26,8 @@ def rows_of(found: list[pa.RecordBatch]) -> list[dict[str, Any]]:
     rows = []
     for batch in found:
         batch.validate(full=True)
-        if "timestamp" in batch.schema.names:
-            place = batch.schema.get_field_index("timestamp")
-            assert batch.schema.field(place).type == pa.timestamp("us", tz="UTC")
-            batch = batch.set_column(place, "timestamp", batch.column(place).cast(pa.int64()))
-        rows += batch.to_pylist()
+        numbers = pa.schema([(field.name, NUMBERS.get(field.type, field.type)) for field in batch.schema])
+        rows += batch.cast(numbers).to_pylist()
     return rows
 
 
@@ -81,11 +80,10 @@ def test_rows_of_aborted_transactions_are_left_out(name: str, turns: list[tuple[
 def transactions(turns: list[tuple[int, str]], codec: Codec) -> tuple[bytes, list[tuple[int, int]], list[bytes]]:
     """A log of three producers, what a broker says was aborted in it, and the values of all other records."""
     log = bytearray()
-    offset = 0
     open_since: dict[int, list[int]] = {}
     aborted: list[tuple[int, int]] = []
     lost: set[int] = set()
-    for producer, turn in [*turns, *((producer, "commit") for producer in (1, 2, 3))]:
+    for offset, (producer, turn) in enumerate([*turns, *((producer, "commit") for producer in (1, 2, 3))]):
         if turn in ("write", "plain"):
             record: NewRecord = (5, None, b"%d" % offset, ())
             log += encode_batch(
@@ -101,11 +99,8 @@ def transactions(turns: list[tuple[int, str]], codec: Codec) -> tuple[bytes, lis
             if turn == "abort" and written:
                 aborted.append((producer, written[0]))
                 lost.update(written)
-        offset += 1
     return bytes(log), aborted, [b"%d" % each for each in sorted(kept_and_aborted(bytes(log))) if each not in lost]
 
 
 def kept_and_aborted(log: bytes) -> list[int]:
-    from bifrost.protocol.batch import iter_headers
-
     return [header.base_offset for _, header in iter_headers(log) if not header.is_control]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -85,7 +86,7 @@ def test_batches_hold_the_rows_in_order(
         assert records == [expected(row, columns) for row in rows if placed(row, columns) in (partition, None)] or any(
             placed(row, columns) is None for row in rows
         )
-    assert sorted(map(repr, sum(found.values(), []))) == sorted(repr(expected(row, columns)) for row in rows)
+    assert sorted(map(repr, itertools.chain(*found.values()))) == sorted(repr(expected(row, columns)) for row in rows)
 
 
 def expected(row: dict[str, Any], columns: Columns) -> tuple[Any, ...]:

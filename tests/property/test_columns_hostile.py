@@ -33,8 +33,6 @@ def outcome(name: str, data: bytes, columns: list[str] | None = None) -> Outcome
     try:
         found = list(decoder.decode(data))
     except CorruptBatch as error:
-        assert (error.topic, error.partition) == (TOPIC, PARTITION)
-        assert error.reason
         return error.offset
     for batch in found:
         batch.validate(full=True)

@@ -7,8 +7,11 @@ are complete, with a CRC; a producer that stamps its id and sequence into one co
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +36,7 @@ _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _CRC_START: Final = 17
 _COVERED_START: Final = 21
 _NO_PRODUCER: Final = -1
+_JOBS_AHEAD: Final = 8
 
 
 class Encoded(NamedTuple):
@@ -74,32 +78,54 @@ def encode(
     codec: Codec = Codec.NONE,
     batch_bytes: int = BATCH_BYTES,
     using: Kernels | None = None,
+    pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Encoded]:
     """Every row in a batch of its partition; rows of one partition keep their order.
 
     A record that is larger than `batch_bytes` has a batch of its own. A row without a time of its own gets `now_ms`.
+    With a pool, its threads encode and compress the batches that come next.
     """
     engine = using or kernels()
     _check(table, columns)
-    taken = {role: arrays.one_array(table.column(name)) for role, name in columns.named().items() if name is not None}
-    rows = Rows(
-        keys=arrays.binary_column(taken["key"], "key") if "key" in taken else None,
-        values=arrays.binary_column(taken["value"], "value") if "value" in taken else None,
-        headers=arrays.header_column(taken["headers"], "headers") if "headers" in taken else None,
-        timestamps_ms=(
-            arrays.timestamps_ms(taken["timestamp"], columns.timestamp or "", now_ms) if "timestamp" in taken else None
-        ),
-    )
+    rows = _rows(table, columns, now_ms)
     named = None
-    if "partition" in taken:
-        named = arrays.partition_numbers(taken["partition"], columns.partition or "", partitioner.partition_count)
+    if columns.partition is not None:
+        array = arrays.one_array(table.column(columns.partition))
+        named = arrays.partition_numbers(array, columns.partition, partitioner.partition_count)
     sizes = _sizes(rows, table.num_rows)
     partitions = partitioner.assign(engine, rows, named, sizes, batch_bytes)
     order = _by_partition(partitions, partitioner.partition_count)
     edges = np.searchsorted(partitions[order], np.arange(partitioner.partition_count + 1))
-    for partition, (first, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist())):
-        for chosen in _cuts(order[first:end], sizes, batch_bytes - HEADER_BYTES):
-            yield _batch(engine, rows, partition, chosen, int(sizes[chosen].sum()), now_ms, codec)
+    jobs = (
+        partial(_batch, engine, rows, partition, chosen, int(sizes[chosen].sum()), now_ms, codec)
+        for partition, (first, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist()))
+        for chosen in _cuts(order[first:end], sizes, batch_bytes - HEADER_BYTES)
+    )
+    yield from (job() for job in jobs) if pool is None else _ahead(pool, jobs)
+
+
+def _ahead(pool: ThreadPoolExecutor, jobs: Iterator[Callable[[], Encoded]]) -> Iterator[Encoded]:
+    """The results in order, a few of them made before they are asked for."""
+    under_way: deque[Future[Encoded]] = deque()
+    for job in jobs:
+        under_way.append(pool.submit(job))
+        if len(under_way) >= _JOBS_AHEAD:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
+
+
+def _rows(table: pyarrow.Table | pyarrow.RecordBatch, columns: Columns, now_ms: int) -> Rows:
+    def taken(name: str | None) -> tuple[pyarrow.Array, str] | None:
+        return None if name is None else (arrays.one_array(table.column(name)), name)
+
+    key, value, headers, timestamp = map(taken, (columns.key, columns.value, columns.headers, columns.timestamp))
+    return Rows(
+        keys=arrays.binary_column(*key) if key else None,
+        values=arrays.binary_column(*value) if value else None,
+        headers=arrays.header_column(*headers) if headers else None,
+        timestamps_ms=arrays.timestamps_ms(*timestamp, now_ms) if timestamp else None,
+    )
 
 
 def _check(table: pyarrow.Table | pyarrow.RecordBatch, columns: Columns) -> None:

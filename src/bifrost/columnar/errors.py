@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from bifrost.client.errors import BifrostError, UnsupportedError
+from bifrost.client.errors import CorruptDataError, UnsupportedError
 
 
-class CorruptBatch(BifrostError, ValueError):  # noqa: N818  # it is a batch that is raised about, as in Kafka's words
+class CorruptBatch(CorruptDataError):  # noqa: N818  # it is a batch that is raised about, as in Kafka's words
     """A batch of a topic is not what was once written: `topic`, `partition` and `offset` say which one."""
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, *, next_offset: int | None = None) -> None:
-        behind = "" if next_offset is None else f", or start behind it, at offset {next_offset}"
-        super().__init__(
-            f"{topic}-{partition}: the batch at offset {offset} is corrupt: {reason}",
-            f"Read it from another replica{behind}.",
-            code="CORRUPT_MESSAGE",
-        )
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
+        super().__init__(topic, partition, offset, reason)
+        self.code = "CORRUPT_MESSAGE"
         self.reason = reason
         self.next_offset = next_offset
         """The first offset behind the batch, if its header can be trusted that far."""
+        if next_offset is not None:
+            self.hint = f"{self.hint.rstrip('.')}. To leave the batch out, start behind it, at {next_offset}."
 
 
 def arrow() -> Any:

@@ -25,11 +25,11 @@ def batch_at(offset: int, *values: bytes) -> bytearray:
 def test_the_damaged_batch_is_named() -> None:
     damaged = batch_at(20, b"c", b"d")
     damaged[-3] ^= 1
-    with pytest.raises(CorruptBatch, match="readings-3: the batch at offset 20 is corrupt: its checksum") as caught:
+    with pytest.raises(CorruptBatch, match="readings-3 cannot be read from offset 20 on: its checksum") as caught:
         decode(batch_at(10, b"a") + damaged, topic="readings", partition=3)
     error = caught.value
     assert (error.topic, error.partition, error.offset, error.next_offset) == ("readings", 3, 20, 22)
-    assert "start behind it, at offset 22" in str(error)
+    assert "start behind it, at 22" in str(error)
     assert isinstance(error, BifrostError)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.offset) == (str(error), 20)

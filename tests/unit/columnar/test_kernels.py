@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -105,3 +106,19 @@ def test_the_place_of_the_application_s_own_functions_stays() -> None:
     with cache.in_place() as place:
         assert str(place) == config.CACHE_DIR
     assert before == config.CACHE_DIR
+
+
+def test_warming_compiles_once(tmp_path: Path) -> None:
+    def warm(**environment: str) -> dict[str, object]:
+        code = "from bifrost.cli.main import app; app(['warm', '--json'])"
+        return dict(json.loads(in_process(code, NUMBA_CACHE_DIR=str(tmp_path), **environment)))
+
+    first, second = warm(), warm()
+    assert first["kernels"] == "numba"
+    assert first["compiled"] == 5
+    assert first["directory"] == str(tmp_path)
+    assert second["compiled"] == 0
+    assert any(tmp_path.rglob("*.nbc"))
+    assert warm(BIFROST_KERNELS="numpy") | {"seconds": 0} == {
+        "kernels": "numpy", "compiled": 0, "seconds": 0, "directory": None
+    }  # fmt: skip

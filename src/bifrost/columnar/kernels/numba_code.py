@@ -321,3 +321,9 @@ def encode_rows(
             position = _write_field(target, position, name, name_offsets, name_data, header)
             position = _write_field(target, position, content, content_offsets, content_data, header)
     return position
+
+
+def compiled_kernels() -> int:
+    """How many of the kernels this process had to compile."""
+    every = (index_records, index_headers, gather, hash_keys, encode_rows)
+    return sum(bool(kernel.stats.cache_misses) for kernel in every)

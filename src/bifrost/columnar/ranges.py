@@ -40,6 +40,7 @@ def resolve(
     """First offset and the one behind the last, by partition. An `end` behind the log's end is the log's end.
 
     A start that the log does not reach, or no longer, is `OffsetOutOfRangeError`: what was asked for is not all there.
+    Only of one offset for all partitions nobody expects that each of them reaches so far.
     """
     earliest = _look_up(client, topic, dict.fromkeys(partitions, EARLIEST), isolation)
     latest = _look_up(client, topic, dict.fromkeys(partitions, LATEST), isolation)
@@ -48,6 +49,8 @@ def resolve(
     found = {}
     for partition in partitions:
         first, last = starts[partition], min(ends[partition], latest[partition])
+        if not isinstance(start, Mapping):
+            first = min(first, latest[partition])
         if not earliest[partition] <= first <= latest[partition]:
             raise OffsetOutOfRangeError(topic, partition, first, earliest=earliest[partition], latest=latest[partition])
         found[partition] = first, max(first, last)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bifrost.client import clusters
@@ -85,23 +87,36 @@ def write_arrow(
         Settings under the names of Kafka's clients: security.protocol, ssl.*, sasl.*, delivery.timeout.ms, ...
     """
     arrow()
-    codec, leaders_only = _codec(compression), _leader_only(acks)
+    codec, leader_only = _codec(compression), _leader_only(acks)
     if batch_bytes < _BATCH_BYTES_MIN:
         raise ConfigError(f"batch_bytes={batch_bytes}", f"Use {_BATCH_BYTES_MIN} at least.")
     connection = clusters.resolve(bootstrap, cluster=cluster)
     client = shared_client(connection.bootstrap, {**connection.config, **(config or {})})
     partitioner = Partitioner(len(client.partitions(topic)), keyless=keyless)
-    threads = min(_THREADS_MAX, os.cpu_count() or 1)
+    named = Columns(key=key, value=value, headers=headers, partition=partition, timestamp=timestamp)
+    how = partial(encode, partitioner=partitioner, codec=codec, batch_bytes=batch_bytes)
+    with client.producer(1 if leader_only else -1, idempotent=not leader_only) as producer:
+        return _write(topic, data, named, producer, how, progress=progress)
+
+
+def _write(
+    topic: str,
+    data: Any,
+    named: Columns,
+    producer: BatchProducer,
+    how: Callable[..., Iterator[Encoded]],
+    *,
+    progress: bool,
+) -> Report:
     tally = _Tally(topic)
-    producer = client.producer(1 if leaders_only else -1, idempotent=not leaders_only)
     total = data.num_rows if isinstance(data, arrow().Table | arrow().RecordBatch) else None
-    with producer, ThreadPoolExecutor(threads, "write-arrow") as pool, Bar(topic, total, wanted=progress) as bar:
+    with (
+        ThreadPoolExecutor(min(_THREADS_MAX, os.cpu_count() or 1), "write-arrow") as pool,
+        Bar(topic, total, wanted=progress) as bar,
+    ):
         for table in pieces(data):
-            columns = _columns(table, key=key, value=value, headers=headers, partition=partition, timestamp=timestamp)
             now_ms = time.time_ns() // 1_000_000
-            for made in encode(
-                table, partitioner, now_ms=now_ms, columns=columns, codec=codec, batch_bytes=batch_bytes, pool=pool
-            ):
+            for made in how(table, now_ms=now_ms, columns=_columns(table, named), pool=pool):
                 tally.send(producer, made)
                 bar.advance(made.records, made.records)
         tally.settle(producer)
@@ -161,17 +176,16 @@ class _Tally:
         )
 
 
-def _columns(table: pyarrow.Table, **named: str | None) -> Columns:
+def _columns(table: pyarrow.Table, named: Columns) -> Columns:
     """The columns that were named, and those that need no name because they have the right one."""
     names = table.schema.names
-    for role in ("key", "value", "headers"):
-        if named[role] is None and role in names:
-            named[role] = role
-    if named["key"] is None and named["value"] is None:
+    own = [role for role in ("key", "value", "headers") if role in names and named.named()[role] is None]
+    found = replace(named, **{role: role for role in own})
+    if found.key is None and found.value is None:
         raise InvalidRequestError(
             f"the table has neither a column key nor value: {', '.join(names)}", "Name one: value=..., key=..."
         )
-    return Columns(**named)
+    return found
 
 
 def _codec(compression: str) -> Codec:

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from bifrost.client.errors import BifrostError as BifrostError
     from bifrost.client.errors import CommitError as CommitError
     from bifrost.client.errors import ConfigError as ConfigError
+    from bifrost.client.errors import CorruptDataError as CorruptDataError
     from bifrost.client.errors import DeliveryError as DeliveryError
     from bifrost.client.errors import DeserializationError as DeserializationError
     from bifrost.client.errors import GroupNotEmptyError as GroupNotEmptyError
     from bifrost.client.errors import InvalidRequestError as InvalidRequestError
     from bifrost.client.errors import MessageTooLargeError as MessageTooLargeError
+    from bifrost.client.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
     from bifrost.client.errors import SerializationError as SerializationError
     from bifrost.client.errors import TimedOutError as TimedOutError
     from bifrost.client.errors import TopicExistsError as TopicExistsError
@@ -65,11 +67,13 @@ _HOMES = {
     "BifrostError": "errors",
     "CommitError": "errors",
     "ConfigError": "errors",
+    "CorruptDataError": "errors",
     "DeliveryError": "errors",
     "DeserializationError": "errors",
     "GroupNotEmptyError": "errors",
     "InvalidRequestError": "errors",
     "MessageTooLargeError": "errors",
+    "OffsetOutOfRangeError": "errors",
     "SerializationError": "errors",
     "TimedOutError": "errors",
     "TopicExistsError": "errors",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -20,6 +21,8 @@ from tests.waiting import eventually
 PARTITIONS = 3
 PATIENCE_S = 90
 RECORDS = 20
+NOW_MS = time.time_ns() // 1_000_000
+"""Retention would remove what is older."""
 
 pytestmark = pytest.mark.skipif(bool(FOREIGN), reason="needs brokers that may be killed")
 
@@ -31,7 +34,7 @@ def start(kind: str, start_broker: StartBroker) -> PrivateServer:
 
 
 def batch_of(number: int) -> bytearray:
-    return encode_batch([(0, None, f"{number}-{index}".encode(), ()) for index in range(RECORDS)])
+    return encode_batch([(NOW_MS, None, f"{number}-{index}".encode(), ()) for index in range(RECORDS)])
 
 
 def values_up_to(batches: int) -> list[bytes]:
@@ -84,20 +87,24 @@ def test_a_broker_that_dies_while_it_is_written_to_and_read(kind: str, start_bro
             failures.append(error)
             raise
 
-    def acknowledged() -> int:
-        return sum(each.done for each in pending[0])
+    def await_progress() -> None:
+        """Both have got on since now."""
+        acknowledged, read = sum(each.done for each in pending[0]), len(followed)
+        eventually(
+            lambda: (
+                failures or (sum(each.done for each in pending[0]) > acknowledged + 30 and len(followed) > read + 100)
+            ),
+            "batches are acknowledged and followed",
+        )
 
     writer, follower = threading.Thread(target=write, daemon=True), threading.Thread(target=follow, daemon=True)
     writer.start()
     follower.start()
     for _ in range(2):
-        before, read_before = acknowledged(), len(followed)
-        eventually(lambda: failures or acknowledged() > before + 30, "batches are acknowledged")
-        eventually(lambda: failures or len(followed) > read_before + 100, "records are followed")
+        await_progress()
         server.kill()
         server.start()
-    before = acknowledged()
-    eventually(lambda: failures or acknowledged() > before + 30, "batches are acknowledged after the last death")
+    await_progress()
     done.set()
     writer.join(PATIENCE_S)
     follower.join(PATIENCE_S)
@@ -114,7 +121,7 @@ def write_over_cuts(broker: Server, topic: str, *, idempotent: bool) -> list[int
     with CuttingProxy(broker.bootstrap, seed=1, cuts=8, after_bytes=(2_000, 12_000)) as proxy:
         with WireClient(proxy.bootstrap) as client, client.producer(idempotent=idempotent) as producer:
             for number in range(200):
-                producer.append(topic, 0, encode_batch([(0, None, f"{number:0300}".encode(), ())]), 1)
+                producer.append(topic, 0, encode_batch([(NOW_MS, None, f"{number:0300}".encode(), ())]), 1)
         assert proxy.cuts_made == 8
     return [int(value or b"") for value in stored(broker.bootstrap, topic, 0)]
 
@@ -158,7 +165,7 @@ def test_a_broker_that_does_not_come_back(kind: str, start_broker: StartBroker) 
         assert next(stream).next_offset == RECORDS
         server.kill()
         lost = producer.append("t", 0, batch_of(1), RECORDS)
-        with pytest.raises(TimedOutError, match="a batch for t-0 was not acknowledged within 0.5 s"):
+        with pytest.raises(TimedOutError, match=r"a batch for t-0 was not acknowledged within 0\.5 s"):
             lost.result(PATIENCE_S)
         with pytest.raises(TimedOutError, match="t-0"):
             producer.close()
@@ -197,6 +204,9 @@ def test_a_topic_that_is_made_anew_under_a_reader(broker: Server, new_topic: New
         Confluent(broker.bootstrap).delete_topic(topic)
         eventually(lambda: topic not in client.topics(), "the topic is gone")
         wire.create_topic(broker.bootstrap, topic, 1, None)
-        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew"):
+        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew while it was read"):
             for _ in stream:
                 pass
+        with pytest.raises(UnknownTopicError, match=f"topic {topic} was deleted and made anew while it was written"):
+            producer.append(topic, 0, batch_of(1), RECORDS).result(PATIENCE_S)
+        producer.close(flush=False)

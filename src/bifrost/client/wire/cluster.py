@@ -127,7 +127,7 @@ class Cluster:
             except TRANSPORT_FAILURES as error:
                 failure = error
         assert failure is not None, "a cluster has at least one address"
-        if len(addresses) == 1 or failure.problem.startswith("the client is closed"):
+        if len(addresses) == 1:
             raise failure
         raise UnreachableError(
             f"none of {', '.join(map(str, addresses))} answers; the last one: {failure.problem}", failure.hint
@@ -158,8 +158,7 @@ class Cluster:
     def topic(self, name: str, deadline: Deadline, *, fresh: bool = False) -> Topic:
         """What is known of a topic, asked for anew if that is old or `fresh`. UnknownTopicError if there is none."""
         known = self._topics.get(name)
-        oldest = self._clock() - self.settings.metadata_max_age_ms / 1000
-        if known is not None and not fresh and known.known_since >= oldest:
+        if known is not None and not fresh and known.known_since >= self._oldest():
             return known
         unknown_until = deadline.at_most(NEW_TOPIC_S)
 
@@ -179,6 +178,14 @@ class Cluster:
 
     def leader(self, name: str, partition: int, deadline: Deadline) -> Leader:
         """Who leads a partition; waits while an election is under way."""
+        known = self._topics.get(name)
+        if known is not None and known.known_since >= self._oldest():
+            node_id, epoch = known.leaders.get(partition, (-1, -1))
+            if node_id in self._brokers:
+                return Leader(node_id, epoch, known.topic_id)
+        return self._find_leader(name, partition, deadline)
+
+    def _find_leader(self, name: str, partition: int, deadline: Deadline) -> Leader:
         fresh = False
 
         def attempt() -> Leader:
@@ -200,6 +207,10 @@ class Cluster:
             known = self._topics.get(name)
             if known is not None:
                 self._topics[name] = known._replace(known_since=float("-inf"))
+
+    def _oldest(self) -> float:
+        """What was learnt before this moment is asked for again."""
+        return self._clock() - self.settings.metadata_max_age_ms / 1000
 
     def _ask_metadata(self, names: Sequence[str] | None, deadline: Deadline) -> list[MetadataResponseTopic]:
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bifrost.client.errors import BifrostError, TimedOutError, UnreachableError, explain
+from bifrost.client.errors import BifrostError, TimedOutError, UnknownTopicError, UnreachableError, explain
 from bifrost.errors import ErrorCode
 
 _LIBRDKAFKA_NAMES: Final = {
@@ -44,8 +44,17 @@ def from_code(
     """The error for a code that an answer carried."""
     code = known_code(number)
     text = detail or f"the broker answered {code.name}" + ("" if code == number else f" ({number})")
-    if topic is not None and partition is not None and topic not in text:
-        text = f"{topic}-{partition}: {text}"
-    made = explain(_LIBRDKAFKA_NAMES.get(code, code.name), text, topic=topic, partition=partition, bootstrap=bootstrap)
-    made.code = code.name
-    return made
+    name = _LIBRDKAFKA_NAMES.get(code, code.name)
+    made = explain(name, text, topic=topic, partition=partition, bootstrap=bootstrap)
+    place = "" if topic is None or partition is None else f"{topic}-{partition}"
+    problem = made.problem if place in made.problem else f"{place}: {made.problem}"
+    return type(made)(problem, made.hint, code=code.name)
+
+
+def made_anew(topic: str, what: str) -> UnknownTopicError:
+    """Another topic has the name now. To go on would repeat, skip or mix without a word."""
+    return UnknownTopicError(
+        f"topic {topic} was deleted and made anew while it was {what}",
+        "Start again from its beginning.",
+        code=ErrorCode.UNKNOWN_TOPIC_ID.name,
+    )

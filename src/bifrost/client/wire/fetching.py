@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Self
 
-from bifrost.client.errors import BifrostError, CorruptDataError, OffsetOutOfRangeError, UnknownTopicError
+from bifrost.client.errors import BifrostError, CorruptDataError, OffsetOutOfRangeError
 from bifrost.client.wire.batch_scan import Scan, scan_batches
 from bifrost.client.wire.buffers import BufferPool
 from bifrost.client.wire.cluster import Cluster, Leader
 from bifrost.client.wire.connection import Connection
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code, made_anew
 from bifrost.client.wire.offsets import EARLIEST, LATEST, list_offsets
 from bifrost.client.wire.patience import Deadline
 from bifrost.errors import ErrorCode, ProtocolError
@@ -144,11 +144,7 @@ class FetchStream:
         if self._topic_id is None:
             self._topic_id = leader.topic_id
         elif self._topic_id != leader.topic_id:
-            raise UnknownTopicError(
-                f"topic {self.topic} was deleted and made anew while it was read",
-                "Start again from its beginning.",
-                code=ErrorCode.UNKNOWN_TOPIC_ID.name,
-            )
+            raise made_anew(self.topic, "read")
         if leader.node_id != self._node_id and self._connection is not None:
             self.close()
         return leader
@@ -187,7 +183,8 @@ class FetchStream:
             raise CorruptDataError(self.topic, self.partition, self.position, str(error)) from error
         results = [result for topic in response.topics for result in topic.partitions if result.index == self.partition]
         if response.error_code or not results:
-            raise TryAgain(from_code(response.error_code, topic=self.topic, partition=self.partition))
+            code = response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR
+            raise TryAgain(from_code(code, topic=self.topic, partition=self.partition))
         result = results[0]
         if result.error_code:
             raise self._refused(result)
@@ -197,6 +194,8 @@ class FetchStream:
         code = known_code(result.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
+        if code is ErrorCode.CORRUPT_MESSAGE:
+            return CorruptDataError(self.topic, self.partition, self.position, "the broker finds it damaged")
         failure = from_code(result.error_code, topic=self.topic, partition=self.partition)
         if not code.retriable:
             return failure

@@ -91,6 +91,8 @@ class Lane:
         self.failure: BifrostError | None = None
         self.node_id = -1
         """The broker that has what is under way."""
+        self.topic_id: bytes | None = None
+        """Known from the first leader on: a topic of the same name and another id is another topic."""
         self.resume_at_s = 0.0
         """Nothing is sent before this moment."""
         self._under_way_max = under_way_max

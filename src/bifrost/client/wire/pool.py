@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bifrost.client.errors import UnreachableError
+from bifrost.client.errors import InvalidRequestError
 from bifrost.client.wire.connection import Address, Connection
 from bifrost.client.wire.handshake import connect
 from bifrost.client.wire.patience import Deadline
@@ -37,7 +37,7 @@ class ConnectionPool:
         """An idle connection, or a new one."""
         with self._lock:
             if self._closed:
-                raise UnreachableError("the client is closed", "Make a new one.")
+                raise InvalidRequestError("the client is closed", "Make a new one.")
             idle = self._idle.get(address, [])
             oldest = self._clock() - self._settings.connections_max_idle_ms / 1000
             while idle:

@@ -92,16 +92,16 @@ class BatchProducer:
         return pending
 
     def flush(self, timeout: float | None = None) -> None:
-        """Waits until everything is acknowledged; raises the first failure there was, which names its partition."""
+        """Waits until everything is acknowledged, or raises the first failure, which names its partition."""
         self._check_process()
+        sender = self._sender
         with self._changed:
-            settled = self._changed.wait_for(lambda: not self._sender.buffered_bytes, timeout)
-            failure = self._sender.first_failure
-        if failure is not None:
-            raise failure
+            settled = self._changed.wait_for(lambda: sender.first_failure or not sender.buffered_bytes, timeout)
+        if sender.first_failure is not None:
+            raise sender.first_failure
         if not settled:
             raise TimedOutError(
-                f"{self._sender.buffered_bytes} bytes were not acknowledged within {timeout:.3g} s",
+                f"{sender.buffered_bytes} bytes were not acknowledged within {timeout:.3g} s",
                 "Wait longer: they are still being sent.",
             )
 

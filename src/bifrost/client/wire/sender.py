@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from bifrost.client.errors import BifrostError
 from bifrost.client.wire.cluster import Cluster, Leader
 from bifrost.client.wire.connection import Connection, Frame
-from bifrost.client.wire.failures import TRANSPORT_FAILURES
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, made_anew
 from bifrost.client.wire.lanes import Batch, Lane
 from bifrost.client.wire.patience import Deadline
 from bifrost.errors import ErrorCode, ProtocolError
@@ -132,11 +132,14 @@ class Sender:
             leader = self._leader_of(lane)
             if leader is None:
                 continue
+            if lane.topic_id not in (None, leader.topic_id):
+                self._fail([lane], made_anew(lane.topic, "written to"))
+                continue
             if lane.under_way and lane.node_id != leader.node_id:
                 # What is under way to the old leader must be settled first: it may have been stored there.
                 lane.pause(time.monotonic())
                 continue
-            lane.node_id = leader.node_id
+            lane.node_id, lane.topic_id = leader.node_id, leader.topic_id
             by_node[leader.node_id].append((lane, leader))
         for node_id, lanes in by_node.items():
             link = self._link(node_id, lanes)

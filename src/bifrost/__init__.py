@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from bifrost.client.producer import Delivery as Delivery
     from bifrost.client.producer import Producer as Producer
     from bifrost.client.report import Report as Report
+    from bifrost.columnar.errors import CorruptBatch as CorruptBatch
+    from bifrost.columnar.reading import ArrowTopic as ArrowTopic
+    from bifrost.columnar.reading import read_arrow as read_arrow
+    from bifrost.columnar.writing import write_arrow as write_arrow
 
 __version__ = "0.1.0"
 
@@ -78,8 +82,12 @@ _HOMES = {
     "UnknownTopicError": "errors",
     "UnreachableError": "errors",
     "UnsupportedError": "errors",
+    "ArrowTopic": "columnar.reading",
+    "CorruptBatch": "columnar.errors",
+    "read_arrow": "columnar.reading",
+    "write_arrow": "columnar.writing",
 }
-"""The module of `bifrost.client` that each public name lives in."""
+"""The module that each public name lives in; those without a dot are of `bifrost.client`."""
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # names of a table are strings
 
@@ -89,7 +97,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"bifrost.client.{_HOMES[name]}"), name)
+    home = _HOMES[name]
+    value = getattr(import_module(f"bifrost.{home}" if "." in home else f"bifrost.client.{home}"), name)
     globals()[name] = value
     return value
 

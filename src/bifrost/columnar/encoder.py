@@ -47,6 +47,8 @@ class Encoded(NamedTuple):
     records: int
     content_bytes: int
     """The records before compression."""
+    first_row: int
+    """Which row of the table it begins with, so that a failure can be told by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,4 +200,4 @@ def _batch(engine: Kernels, rows: Rows, partition: int, order: Ints, room: int, 
         batch, _COVERED_START, codec, count - 1, base, latest, _NO_PRODUCER, _NO_PRODUCER, _NO_PRODUCER, count
     )
     struct.pack_into(">I", batch, _CRC_START, crc32c(memoryview(batch)[_COVERED_START:]))
-    return Encoded(partition, batch, count, written)
+    return Encoded(partition, batch, count, written, int(order[0]))

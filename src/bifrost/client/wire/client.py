@@ -13,6 +13,7 @@ from bifrost.client.errors import InvalidRequestError
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.connection import Address
 from bifrost.client.wire.fetching import FetchStream
+from bifrost.client.wire.group_commits import commit_offsets
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
 from bifrost.client.wire.producer import IN_FLIGHT_MAX, BatchProducer
 from bifrost.client.wire.settings import isolation_number, read_settings
@@ -100,6 +101,10 @@ class WireClient:
     def producer(self, acks: int = -1, idempotent: bool = True, max_in_flight: int = IN_FLIGHT_MAX) -> BatchProducer:
         """A producer of complete record batches. Close it, or use it in a `with` block."""
         return BatchProducer(self._cluster, acks=acks, idempotent=idempotent, max_in_flight=max_in_flight)
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Sets where a group goes on, from outside of it: nobody may be reading in it."""
+        commit_offsets(self._cluster, group, offsets, self._cluster.call_deadline())
 
     def after_fork(self) -> None:
         """In the child: leave the parent's connections alone."""

@@ -142,6 +142,10 @@ class Cluster:
         """A connection of one's own to a broker; to be given back, or closed."""
         return self._take(self._address(node_id), deadline)
 
+    def take_at(self, address: Address, deadline: Deadline) -> Connection:
+        """The same to a broker that an answer named, which metadata may not have told of yet."""
+        return self._take(address, deadline)
+
     def give_back(self, connection: Connection) -> None:
         self._pool.give_back(connection)
 

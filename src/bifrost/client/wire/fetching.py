@@ -75,7 +75,9 @@ class FetchStream:
         self._cluster = cluster
         self._connection: Connection | None = None
         self._node_id = -1
+        self._asked_id = ZERO_UUID
         self._topic_id: bytes | None = None
+        """Of what was read so far. Not of what was only asked for: what is known of a topic may be older than it is."""
         self._buffers = BufferPool()
         self._bytes_per_offset: float | None = None
         self._bytes_min = 0
@@ -141,9 +143,7 @@ class FetchStream:
 
     def _leader(self, deadline: Deadline) -> Leader:
         leader = self._cluster.leader(self.topic, self.partition, deadline)
-        if self._topic_id is None:
-            self._topic_id = leader.topic_id
-        elif self._topic_id != leader.topic_id:
+        if self._topic_id not in (None, leader.topic_id):
             raise made_anew(self.topic, "read")
         if leader.node_id != self._node_id and self._connection is not None:
             self.close()
@@ -151,6 +151,7 @@ class FetchStream:
 
     def _send(self, connection: Connection, leader: Leader) -> None:
         by_id = leader.topic_id != ZERO_UUID
+        self._asked_id = leader.topic_id
         version = connection.version(fetch.API_KEY, fetch.VERSIONS, below=None if by_id else fetch.TOPIC_IDS_SINCE)
         size = self._request_bytes()
         partition = FetchPartition(self.partition, leader.epoch, self.position, -1, -1, size)
@@ -214,6 +215,7 @@ class FetchStream:
         return TryAgain(error) if earliest <= self.position <= latest else error
 
     def _taken(self, result: PartitionFetchResult) -> Fetched:
+        self._topic_id = self._asked_id
         records = result.records
         assert records is None or isinstance(records, memoryview)
         data = memoryview(b"") if records is None else records

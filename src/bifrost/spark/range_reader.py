@@ -1,0 +1,125 @@
+"""What a task does: reads one range of one partition and hands Spark its rows as Arrow batches.
+
+A range that is no longer there is a loss, and by `failOnDataLoss` either the end of the query or a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from bifrost.client.errors import BifrostError, OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
+from bifrost.spark.failures import DataLossError, StalledError
+from bifrost.spark.ranges import OffsetRange
+from bifrost.spark.read_options import ReadOptions
+from bifrost.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bifrost.columnar.decoder import Decoder
+
+_log = logging.getLogger(__name__)
+_WAIT_MS = 500
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """One task's share. Plain values, since every one of them is pickled."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, wanted: OffsetRange) -> RangePartition:
+        return cls(wanted.partition.topic, wanted.partition.partition, wanted.start, wanted.end)
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def read_range(options: ReadOptions, wanted: RangePartition, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The rows of the range, as they come."""
+    from bifrost.columnar.decoder import Decoder
+
+    decoder = Decoder(wanted.topic, wanted.partition, columns)
+    start = wanted.start
+    while start < wanted.end:
+        try:
+            for batch in _read_from(options, wanted, start, decoder):
+                yield _without_empty_headers(batch) if "headers" in columns else batch
+            return
+        except OffsetOutOfRangeError as error:
+            start = _resume(options, wanted, error)
+        except (UnknownTopicError, UnknownPartitionError) as error:
+            _lose(options, f"{wanted.place} is gone, and with it offsets {start} to {wanted.end}", error)
+            return
+
+
+def _read_from(options: ReadOptions, wanted: RangePartition, start: int, decoder: Decoder) -> Iterator[pa.RecordBatch]:
+    from bifrost.client.wire import shared_client
+
+    client = shared_client(options.bootstrap, options.settings)
+    stalled_at = time.monotonic() + options.stall_ms / 1_000
+    with client.fetch(
+        wanted.topic,
+        wanted.partition,
+        start,
+        wanted.end,
+        isolation=options.isolation,
+        max_bytes=options.fetch_bytes,
+        max_wait_ms=min(_WAIT_MS, options.stall_ms),
+    ) as stream:
+        for fetched in stream:
+            if len(fetched.data):
+                stalled_at = time.monotonic() + options.stall_ms / 1_000
+                yield from decoder.decode(fetched.data, start, wanted.end, fetched.aborted)
+            elif time.monotonic() >= stalled_at:
+                raise StalledError(
+                    f"{wanted.place} has nothing at offset {stream.position} for {options.stall_ms} ms, "
+                    f"although it was said to reach {wanted.end}",
+                    "Was the topic made anew? If the broker is only slow, raise kafkaConsumer.pollTimeoutMs.",
+                )
+
+
+def _without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Spark's Kafka source says null where a record has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    headers = batch.column("headers")
+    there = pc.greater(pc.list_value_length(headers), 0)
+    place = batch.schema.get_field_index("headers")
+    return batch.set_column(place, batch.schema.field(place), pc.if_else(there, headers, pa.scalar(None, headers.type)))
+
+
+def _resume(options: ReadOptions, wanted: RangePartition, error: OffsetOutOfRangeError) -> int:
+    """Where the range goes on, if the query bears the loss."""
+    start = error.offset
+    there = start < error.latest and error.earliest < wanted.end
+    lost_end = error.earliest if there and error.earliest > start else wanted.end
+    _lose(
+        options,
+        f"{wanted.place} no longer has the offsets {start} to {lost_end}: "
+        f"it begins at {error.earliest} and ends at {error.latest}",
+        error,
+    )
+    return lost_end
+
+
+def _lose(options: ReadOptions, what: str, cause: BifrostError) -> None:
+    if options.fail_on_data_loss:
+        raise data_loss(what) from cause
+    _log.warning("%s; failOnDataLoss is false, going on", what)
+
+
+def data_loss(what: str) -> DataLossError:
+    return DataLossError(what, "Retention may have overtaken the query. failOnDataLoss=false reads what is left.")

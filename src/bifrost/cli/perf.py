@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from bifrost.cli.data.spread import SpreadCommand
 from bifrost.cli.options import CONTEXT, Bootstrap, Cluster, Json
 
 if TYPE_CHECKING:
+    from bifrost.cli.data.measure import Read
     from bifrost.cli.data.meter import Meter
 
 app = typer.Typer(help="Measure a cluster: throughput and latency.", no_args_is_help=True, context_settings=CONTEXT)
@@ -116,7 +117,8 @@ def consume(
 ) -> None:
     """Read records as fast as they come.
 
-    Reads from the beginning to the end, or until there are enough.
+    Reads from the beginning to the end, or until there are enough. Timed from
+    the first request on; total_seconds has connecting and joining a group, too.
 
     \b
     $ bifrost perf consume orders
@@ -137,12 +139,12 @@ def consume(
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     started_s = time.monotonic()
     with Reader(connection([bootstrap], cluster, settings), plan, settings) as reader, meter:
-        first_s, last_s, exit_code = read_records(reader, meter, limit=num_records, silence_s=timeout_ms / 1000)
-    figures = meter.figures(seconds=last_s - first_s) | {"seconds_to_first": round(first_s - started_s, 3)}
-    print_figures(figures, "read", {}, as_json=as_json)
+        read = read_records(reader, meter, limit=num_records, silence_s=timeout_ms / 1000)
+        assigned_s = reader.assigned_s
+    print_figures(_reading(meter, started_s, assigned_s, read), "read", {}, as_json=as_json)
     _print_history(meter, as_json=as_json)
-    if exit_code:
-        raise typer.Exit(exit_code)
+    if read.exit_code:
+        raise typer.Exit(read.exit_code)
     if num_records is not None and meter.records < num_records:
         raise TimedOutError(f"only {meter.records:,} of {num_records:,} records came", "The topic has no more.")
 
@@ -204,6 +206,19 @@ def _named(topic: str | None, option: str | None) -> str:
     if name is None:
         raise ConfigError("no topic was named", "Such as: bifrost perf produce orders")
     return name
+
+
+def _reading(meter: Meter, started_s: float, assigned_s: float | None, read: Read) -> dict[str, Any]:
+    """Kafka's two figures: from the first request that fetches, and from the start, with connecting and joining."""
+    if read.first_s is None or read.last_s is None or assigned_s is None:
+        nothing = dict.fromkeys(("seconds_to_first", "total_seconds", "total_records_per_second"))
+        return meter.figures(seconds=0.0) | nothing
+    total_s = read.last_s - started_s
+    return meter.figures(seconds=read.last_s - assigned_s) | {
+        "seconds_to_first": round(read.first_s - started_s, 3),
+        "total_seconds": round(total_s, 3),
+        "total_records_per_second": round(meter.records / total_s, 1),
+    }
 
 
 def _print_history(meter: Meter, *, as_json: bool) -> None:

@@ -113,6 +113,16 @@ def test_settings_are_altered_read_and_unset(run: Run, ask: Callable[..., Any], 
     assert "cleanup.policy" in run("config", "get", "--topic", topic, "--all").stdout
 
 
+@pytest.mark.parametrize(
+    "command", ["config unset retention.mss --topic", "topic alter --config segment.ms=7 --delete-config retention.mss"]
+)
+def test_a_setting_that_there_is_not_cannot_be_unset(attempt: Run, run: Run, topic: str, command: str) -> None:
+    result = attempt(*command.split(), topic)
+    told = f"error: topic {topic} has no setting retention.mss\nhint: Did you mean retention.ms?\n"
+    assert (result.exit_code, result.stderr) == (2, told)
+    assert "segment.ms" not in run("config", "get", "--topic", topic).stdout
+
+
 def test_settings_of_a_broker_are_read(ask: Callable[..., Any], run: Run) -> None:
     broker_id = str(ask("cluster", "info")["brokers"][0]["id"])
     (found,) = ask("config", "get", "--broker", broker_id, "num.partitions")

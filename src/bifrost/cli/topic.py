@@ -175,10 +175,10 @@ def alter(
     if not settings and not unset and partitions is None:
         fail("nothing to alter", hint="Give --config, --delete-config or --partitions.", code=2)
     with connect(bootstrap, cluster, timeout) as admin:
+        if unset:  # first, since a name that there is not changes nothing here
+            admin.unset_configs(unset, topic=name)
         if settings:
             admin.set_configs(settings, topic=name)
-        if unset:
-            admin.unset_configs(unset, topic=name)
         if partitions is not None:
             admin.add_partitions(name, partitions)
     if as_json:

@@ -123,6 +123,27 @@ def test_a_setting_that_there_is_not_cannot_be_unset(attempt: Run, run: Run, top
     assert "segment.ms" not in run("config", "get", "--topic", topic).stdout
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topic create new-{topic} -p 0",
+        "topic create new-{topic} -p -5",
+        "topic create new-{topic} -r 9",
+        "topic create new-{topic} --config retention.ms=soon",
+        "topic create not/a/name",
+        "topic alter {topic} -p 1",
+        "topic add-partitions {topic} -p 2",
+        "config get --topic {topic} no.such.setting",
+        "config set --topic {topic} no.such.setting=1",
+        "config get --broker 4711",
+    ],
+)
+def test_what_makes_no_sense_ends_with_2(attempt: Run, topic: str, command: str) -> None:
+    result = attempt(*command.format(topic=topic).split())
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert result.stderr.startswith("error: ")
+
+
 def test_settings_of_a_broker_are_read(ask: Callable[..., Any], run: Run) -> None:
     broker_id = str(ask("cluster", "info")["brokers"][0]["id"])
     (found,) = ask("config", "get", "--broker", broker_id, "num.partitions")
@@ -257,9 +278,9 @@ def test_a_misspelt_topic_is_answered_with_the_nearest(
 
 
 def test_other_things_that_are_not_there(attempt: Run, topic: str, group: str) -> None:
-    def told(*arguments: str) -> str:
+    def told(*arguments: str, code: int = 1) -> str:
         result = attempt(*arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == code
         return str(result.stderr)
 
     assert told("group", "lag", group[:-1]) == (
@@ -268,10 +289,10 @@ def test_other_things_that_are_not_there(attempt: Run, topic: str, group: str) -
     assert told("group", "reset", group, "-t", f"{topic}:7", "--to-latest") == (
         f"error: topic {topic} has no partition 7\nhint: It has partitions 0 to 1.\n"
     )
-    assert told("config", "get", "-t", topic, "retention.mss") == (
+    assert told("config", "get", "-t", topic, "retention.mss", code=2) == (
         "error: there is no setting retention.mss\nhint: Did you mean retention.ms?\n"
     )
-    assert "error: there is no broker 4711\nhint: There are: " in told("config", "get", "--broker", "4711")
+    assert "error: there is no broker 4711\nhint: There are: " in told("config", "get", "--broker", "4711", code=2)
 
 
 def test_the_shell_is_offered_the_names_of_the_cluster(

@@ -56,7 +56,7 @@ def get(
         found = admin.configs(topic=topic, broker=broker)
     unknown = [name for name in names or [] if name not in found]
     if unknown:
-        fail(f"there is no setting {unknown[0]}", hint=nearest(unknown[0], found), code=1)
+        fail(f"there is no setting {unknown[0]}", hint=nearest(unknown[0], found), code=2)
     if names:
         shown = [found[name] for name in names]
     else:

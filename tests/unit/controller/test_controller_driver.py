@@ -351,10 +351,12 @@ def test_a_config_that_nothing_acts_on_is_noted_when_it_is_set(caplog: pytest.Lo
                 value = "86400000" if op is Operation.SET else None
                 changed = ResourceChange(4, "", [ConfigChange("log.retention.ms", value, op)])
                 await it.controller.alter_configs([changed], broker_id=1)
-            assert notes() == [
-                f"config accepted broker=(all) config=log.retention.ms value=86400000 note={LATER}"
-            ], "taking it back is nothing to note"
-            await it.controller.create_topics([NewTopic("__consumer_offsets", configs=(("cleanup.policy", "compact"),))])
+            assert notes() == [f"config accepted broker=(all) config=log.retention.ms value=86400000 note={LATER}"], (
+                "taking it back is nothing to note"
+            )
+            await it.controller.create_topics(
+                [NewTopic("__consumer_offsets", configs=(("cleanup.policy", "compact"),))]
+            )
             assert notes() == [], "nobody has set that"
 
     asyncio.run(asyncio.wait_for(change(), 20))

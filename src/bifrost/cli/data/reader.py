@@ -15,7 +15,7 @@ from bifrost.cli.data.cluster import Trouble, check_partitions, metadata, partit
 from bifrost.cli.data.ends import Ends
 from bifrost.cli.data.formats import Received
 from bifrost.client.clusters import Connection
-from bifrost.client.errors import InvalidRequestError, from_kafka
+from bifrost.client.errors import BifrostError, from_kafka
 from bifrost.client.options import client_options
 from bifrost.types import TopicPartition
 
@@ -155,7 +155,7 @@ class Reader:
         if start < 0:
             return max(low, high + start)
         if start > high:
-            raise InvalidRequestError(
+            raise BifrostError(
                 f"partition {partition.partition} of {partition.topic} has no offset {start} yet", f"It ends at {high}."
             )
         return max(start, low)

@@ -19,7 +19,7 @@ from bifrost.cli.data.pace import Pace
 from bifrost.cli.data.progress import Bar
 from bifrost.cli.data.report import end, print_report
 from bifrost.cli.data.sender import Sender
-from bifrost.client.errors import BifrostError, InvalidRequestError
+from bifrost.client.errors import BifrostError, SerializationError
 
 _FINISH_AFTER_INTERRUPT_S = 5.0
 _NAP_S = 0.1
@@ -71,7 +71,7 @@ class _Loop:
         try:
             self._sender.send(self._parse(stream.read()), self._is_over)
         except (LineError, BifrostError) as error:
-            raise InvalidRequestError(f"the input cannot be sent: {_what(error)}", _hint(error)) from error
+            raise SerializationError(f"the input cannot be sent: {_what(error)}", _hint(error)) from error
 
     def lines(self, stream: BinaryIO, delimiter: bytes, pace: Pace, prompt: str, one_by_one: bool) -> None:
         number = 0
@@ -99,11 +99,11 @@ class _Loop:
                 if self._is_over() or self._rests(pace.wait_s(len(batch), time.monotonic())):
                     return
         except InputError as error:
-            raise InvalidRequestError(
+            raise SerializationError(
                 f"line {number + 1}: {error}", "Is this text? --format raw sends all as one."
             ) from error
         except (LineError, BifrostError) as error:
-            raise InvalidRequestError(f"line {number}: {_what(error)}", _hint(error) or _go_on(number)) from error
+            raise SerializationError(f"line {number}: {_what(error)}", _hint(error) or _go_on(number)) from error
 
     def _refuse(self, record: Record) -> NoReturn:
         hint = partitions_hint(self._sender.partition_count)

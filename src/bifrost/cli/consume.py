@@ -76,7 +76,12 @@ UntilOption = Annotated[
 ]
 TimeoutOption = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="DURATION", help="Stop when none came for so long.", rich_help_panel=_END),
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="Stop when none came for so long: 500ms, 5s, 5, 1m.",
+        rich_help_panel=_END,
+    ),
 ]
 FormatOption = Annotated[
     str,
@@ -153,11 +158,11 @@ def consume(
     from bifrost.cli.data.printing import Printer
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
-    from bifrost.cli.data.typed import duration_ms
+    from bifrost.cli.data.typed import timeout_ms
     from bifrost.client.clusters import resolve
     from bifrost.client.errors import TimedOutError
 
-    silence_s = None if timeout is None else duration_ms("--timeout", timeout) / 1000
+    silence_s = None if timeout is None else timeout_ms("--timeout", timeout) / 1000
     render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
     plan = _plan(topics, from_beginning, offset, since, partitions or [], group, follow, until)
     settings = {"client.id": "bifrost-consume", **parse_assignments(assignments or [], "--set")}

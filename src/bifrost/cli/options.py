@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 CLUSTER_PANEL = "Cluster"
 
+
+def _seconds(typed: str | float) -> float:
+    """What `--timeout` means; its default is a number already."""
+    from bifrost.cli.data.times import TimeError, parse_timeout
+
+    if not isinstance(typed, str):
+        return typed
+    try:
+        return parse_timeout(typed) / 1000
+    except TimeError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 Bootstrap = Annotated[
     str | None,
     typer.Option(
@@ -46,8 +59,9 @@ Timeout = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        help="How long an answer may take.",
+        metavar="DURATION",
+        parser=_seconds,
+        help="How long an answer may take: 500ms, 5s, 1m; a number alone is seconds.",
         rich_help_panel=CLUSTER_PANEL,
     ),
 ]

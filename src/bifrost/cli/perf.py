@@ -48,7 +48,14 @@ WarmupOption = Annotated[int, typer.Option("--warmup-records", min=0, help="Leav
 IntervalOption = Annotated[int, typer.Option("--reporting-interval", min=1, metavar="MS", help="Between two reports.")]
 GroupOption = Annotated[str | None, typer.Option("--group", help="Read as a member of this group.")]
 FromLatestOption = Annotated[bool, typer.Option("--from-latest", help="Wait for new records.")]
-TimeoutOption = Annotated[int, typer.Option("--timeout", metavar="MS", help="End when none came for so long.")]
+TimeoutOption = Annotated[
+    str,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="End when none came for so long: 5s, 1m; a number alone is milliseconds, as in Kafka's tool.",
+    ),
+]
 
 
 @app.command(cls=SpreadCommand)
@@ -107,7 +114,7 @@ def consume(
     num_records: MaxCountOption = None,
     group: GroupOption = None,
     from_latest: FromLatestOption = False,
-    timeout_ms: TimeoutOption = 10_000,
+    timeout: TimeoutOption = "10s",
     properties: PropertiesOption = None,
     config: ConfigOption = None,
     interval_ms: IntervalOption = 5000,
@@ -128,18 +135,19 @@ def consume(
     from bifrost.cli.data.meter import Meter, print_figures
     from bifrost.cli.data.properties import for_librdkafka, load, parse_assignments
     from bifrost.cli.data.reader import EARLIEST, LATEST, Plan, Reader
-    from bifrost.cli.data.typed import connection, remark_on
+    from bifrost.cli.data.typed import connection, remark_on, timeout_ms
     from bifrost.client.errors import TimedOutError
 
     given = {"client.id": "bifrost-perf", **load(config), **parse_assignments(properties or [], "--command-property")}
     settings, left_out = for_librdkafka(given)
     remark_on(left_out)
+    silence_s = timeout_ms("--timeout", timeout, bare_unit="ms") / 1000
     start = LATEST if from_latest else EARLIEST
     plan = Plan(topics=[_named(topic, topic_option)], group=group, start=start, follow=from_latest)
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     started_s = time.monotonic()
     with Reader(connection([bootstrap], cluster, settings), plan, settings) as reader, meter:
-        read = read_records(reader, meter, limit=num_records, silence_s=timeout_ms / 1000)
+        read = read_records(reader, meter, limit=num_records, silence_s=silence_s)
         assigned_s = reader.assigned_s
     print_figures(_reading(meter, started_s, assigned_s, read), "read", {}, as_json=as_json)
     _print_history(meter, as_json=as_json)

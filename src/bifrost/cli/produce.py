@@ -71,7 +71,7 @@ AcksOption = Annotated[Acks, typer.Option("--acks", help="Who has to have a reco
 CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="How batches are compressed.")]
 TimeoutOption = Annotated[
     str,
-    typer.Option("--timeout", metavar="DURATION", help="Give up on a record that is not acknowledged for so long."),
+    typer.Option("--timeout", metavar="DURATION", help="Give up on a record after so long: 500ms, 30s, 30, 1m."),
 ]
 AssignmentsOption = Annotated[
     list[str] | None,
@@ -117,7 +117,7 @@ def produce(
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.sender import Sender
     from bifrost.cli.data.sending import run
-    from bifrost.cli.data.typed import duration_ms
+    from bifrost.cli.data.typed import timeout_ms
     from bifrost.cli.output import remark
     from bifrost.client.clusters import resolve
 
@@ -128,7 +128,7 @@ def produce(
         "acks": acks.value,
         "enable.idempotence": acks is Acks.ALL,
         "compression.type": compression.value,
-        "message.timeout.ms": duration_ms("--timeout", timeout),
+        "message.timeout.ms": timeout_ms("--timeout", timeout),
         **parse_assignments(assignments or [], "--set"),
     }
     connection = resolve(bootstrap, cluster=cluster)

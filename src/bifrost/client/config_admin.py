@@ -54,7 +54,7 @@ class ConfigAdmin(ClusterAdmin):
         self._alter({key: setting_text(value) for key, value in settings.items()}, AlterConfigOpType.SET, topic, broker)
 
     def unset_configs(self, names: Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
-        """Give some settings back their defaults. A name that there is not is refused here: a cluster would not mind."""
+        """Give some settings back their defaults. A name that there is not is refused: a cluster would not mind."""
         from confluent_kafka.admin import AlterConfigOpType
 
         wanted = list(names)

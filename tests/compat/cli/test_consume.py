@@ -157,7 +157,7 @@ def test_a_closed_pipe_ends_it_quietly(broker: Server, new_topic: NewTopicFuncti
         (["--since", "soon"], 2, "--since: 'soon' is not a moment"),
         (["--since", "1m", "--from-beginning"], 2, "--from-beginning and --since contradict each other"),
         (["--since", "1m", "--until", "2m"], 2, "--since is not before --until"),
-        (["--timeout", "5"], 2, "--timeout: '5' is not a duration"),
+        (["--timeout", "soon"], 2, "--timeout: 'soon' is not a duration"),
         (["--group", "g", "--offset", "5"], 2, "a group decides itself where its members read; --offset cannot"),
         (["--group", "g", "--partition", "0"], 2, "--partition cannot"),
         (["--format", "jsno"], 2, "there is no format 'jsno'"),

@@ -192,3 +192,9 @@ def test_a_wrong_line_is_told_with_its_number(
     with pytest.raises(typer.Exit):
         read_csv(path, "g")
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("timeout", ["2", "2s", "2000ms"])
+def test_the_timeout_takes_units(timeout: str) -> None:
+    result = run("topic", "list", "--bootstrap", "127.0.0.1:1", "--timeout", timeout)
+    assert (result.exit_code, "no broker answers at 127.0.0.1:1" in result.stderr) == (1, True)

@@ -37,7 +37,9 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("produce t --timeout 5", "--timeout: '5' is not a duration"),
+        ("produce t --timeout soon", "--timeout: 'soon' is not a duration"),
+        ("perf consume t --timeout soon", "--timeout: 'soon' is not a duration"),
+        ("topic list --timeout soon", "'--timeout': 'soon' is not a duration"),
         ("produce t --key k --key-separator :", "--key-separator and --key contradict each other"),
         ("produce t --format json --key-separator :", "--key-separator and --format json contradict each other"),
         ("produce t --header =x", "a header is NAME=VALUE"),

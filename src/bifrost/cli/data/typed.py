@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from bifrost.cli.data.times import TimeError, parse_duration, parse_moment
+from bifrost.cli.data.times import TimeError, parse_moment, parse_timeout
 from bifrost.cli.output import remark
 from bifrost.client.clusters import Connection, resolve
 from bifrost.client.errors import ConfigError
 
 
-def duration_ms(option: str, text: str) -> int:
+def timeout_ms(option: str, text: str, *, bare_unit: str = "s") -> int:
     try:
-        return parse_duration(text)
+        return parse_timeout(text, bare_unit=bare_unit)
     except TimeError as error:
         raise ConfigError(f"{option}: {error}") from None
 

@@ -56,6 +56,13 @@ TimeoutOption = Annotated[
         help="End when none came for so long: 5s, 1m; a number alone is milliseconds, as in Kafka's tool.",
     ),
 ]
+# Of Kafka's tools, for commands that are copied from a page: no room in the help is worth them.
+BrokerListOption = Annotated[str | None, typer.Option("--broker-list", hidden=True)]
+PrintMetricsOption = Annotated[bool, typer.Option("--print-metrics", hidden=True)]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", "--num-fetch-threads", hidden=True)]
+DetailsOption = Annotated[bool, typer.Option("--show-detailed-stats", "--hide-header", hidden=True)]
+FetchSizeOption = Annotated[int | None, typer.Option("--fetch-size", min=1, hidden=True)]
+SocketBufferOption = Annotated[int | None, typer.Option("--socket-buffer-size", min=1, hidden=True)]
 
 
 @app.command(cls=SpreadCommand)
@@ -73,6 +80,8 @@ def produce(
     monotonic: MonotonicOption = False,
     warmup: WarmupOption = 0,
     interval_ms: IntervalOption = 5000,
+    print_metrics: PrintMetricsOption = False,
+    broker_list: BrokerListOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
     as_json: Json = False,
@@ -94,10 +103,14 @@ def produce(
     given = {"acks": acks, "client.id": "bifrost-perf", **load(config)}
     settings, left_out = for_librdkafka({**given, **parse_assignments(properties or [], "--command-property")})
     remark_on(left_out)
+    _remark_on_java(print_metrics)
     values = payloads(record_size, payload_file, payload_delimiter, monotonic=monotonic)
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     sender = Sender(
-        connection([bootstrap], cluster, settings), _named(topic, topic_option), settings, on_latency=meter.add_latency
+        connection([bootstrap, broker_list], cluster, settings),
+        _named(topic, topic_option),
+        settings,
+        on_latency=meter.add_latency,
     )
     sender.settle()
     with Interrupt() as interrupt, meter:
@@ -118,6 +131,12 @@ def consume(
     properties: PropertiesOption = None,
     config: ConfigOption = None,
     interval_ms: IntervalOption = 5000,
+    fetch_size: FetchSizeOption = None,
+    socket_buffer: SocketBufferOption = None,
+    threads: ThreadsOption = None,
+    details: DetailsOption = False,  # noqa: ARG001  # reports come anyway, and there is no header
+    print_metrics: PrintMetricsOption = False,
+    broker_list: BrokerListOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
     as_json: Json = False,
@@ -138,15 +157,18 @@ def consume(
     from bifrost.cli.data.typed import connection, remark_on, timeout_ms
     from bifrost.client.errors import TimedOutError
 
-    given = {"client.id": "bifrost-perf", **load(config), **parse_assignments(properties or [], "--command-property")}
+    sizes = {"max.partition.fetch.bytes": fetch_size, "receive.buffer.bytes": socket_buffer}
+    given = {"client.id": "bifrost-perf", **{name: str(size) for name, size in sizes.items() if size is not None}}
+    given |= load(config) | parse_assignments(properties or [], "--command-property")
     settings, left_out = for_librdkafka(given)
     remark_on(left_out)
+    _remark_on_java(print_metrics, threads)
     silence_s = timeout_ms("--timeout", timeout, bare_unit="ms") / 1000
     start = LATEST if from_latest else EARLIEST
     plan = Plan(topics=[_named(topic, topic_option)], group=group, start=start, follow=from_latest)
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     started_s = time.monotonic()
-    with Reader(connection([bootstrap], cluster, settings), plan, settings) as reader, meter:
+    with Reader(connection([bootstrap, broker_list], cluster, settings), plan, settings) as reader, meter:
         read = read_records(reader, meter, limit=num_records, silence_s=silence_s)
         assigned_s = reader.assigned_s
     print_figures(_reading(meter, started_s, assigned_s, read), "read", {}, as_json=as_json)
@@ -214,6 +236,15 @@ def _named(topic: str | None, option: str | None) -> str:
     if name is None:
         raise ConfigError("no topic was named", "Such as: bifrost perf produce orders")
     return name
+
+
+def _remark_on_java(print_metrics: bool, threads: int | None = None) -> None:
+    from bifrost.cli.output import remark
+
+    if threads is not None:
+        remark("--threads is ignored, as in Kafka's tool: one consumer reads")
+    if print_metrics:
+        remark("--print-metrics is ignored: there are no metrics of a Java client here")
 
 
 def _reading(meter: Meter, started_s: float, assigned_s: float | None, read: Read) -> dict[str, Any]:

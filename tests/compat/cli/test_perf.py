@@ -65,6 +65,19 @@ def test_consuming(broker: Server, new_topic: NewTopicFunction) -> None:
     run(broker, "perf", "consume", topic, "-n", "2001").failed(1, "only 2,000 of 2,001 records came")
 
 
+def test_old_options_of_kafkas_tools(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    produced = run(
+        "", "perf", "produce", topic, "-n", "5", "--broker-list", broker.bootstrap, "--print-metrics", "--json"
+    )
+    assert produced.json["acknowledged"] == 5
+    assert produced.err == "--print-metrics is ignored: there are no metrics of a Java client here\n"
+    typed = "--threads 4 --show-detailed-stats --hide-header --fetch-size 1000 --socket-buffer-size 65536 --json"
+    consumed = run("", "perf", "consume", "--topic", topic, "--broker-list", broker.bootstrap, *typed.split())
+    assert consumed.json["records"] == 5
+    assert consumed.err == "--threads is ignored, as in Kafka's tool: one consumer reads\n"
+
+
 @pytest.mark.usefixtures("coordinators")
 def test_consuming_as_a_group(broker: Server, new_topic: NewTopicFunction) -> None:
     topic = new_topic(2)

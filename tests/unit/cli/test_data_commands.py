@@ -46,6 +46,9 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
         (r"produce t --delimiter \q", "has an unknown escape"),
         ("produce t --set x", "--set takes NAME=VALUE, not 'x'"),
         ("produce t -b nonsense:port", "'nonsense:port' is not an address"),
+        ("perf produce t --acks 7", "acks is all, 1 or 0, not '7'"),
+        ("perf produce t --producer-props acks=7", "acks is all, 1 or 0, not '7'"),
+        ("console-producer --topic t --request-required-acks 7", "acks is all, 1 or 0, not '7'"),
         ("perf produce t --throughput 1 --producer-props x", "--command-property takes NAME=VALUE, not 'x'"),
     ],
 )

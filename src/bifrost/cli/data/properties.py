@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bifrost.client.errors import ConfigError
 
+_ACKS = {"all", "-1", "1", "0"}
 _SAME: Callable[[str], str] = str
 
 
@@ -87,6 +88,8 @@ def for_librdkafka(properties: Mapping[str, str]) -> tuple[dict[str, str], list[
             found[new] = translate(value)
         except ValueError:
             raise ConfigError(f"{name} is a number, not {value!r}") from None
+    if found.get("acks", "all") not in _ACKS:  # librdkafka would wait for that many replicas, which Kafka has forgotten
+        raise ConfigError(f"acks is all, 1 or 0, not {found['acks']!r}")
     if "acks" in found and found["acks"] not in {"all", "-1"}:
         found.setdefault("enable.idempotence", "false")  # as in the Java client, which then does without
     return found, left_out

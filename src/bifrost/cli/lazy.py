@@ -20,7 +20,10 @@ _TYPED = "bifrost.typed"
 
 
 class Noun(NamedTuple):
-    """A command or a group of commands: `attribute` of `module` is a function or a `typer.Typer`."""
+    """A command or a group of commands: `attribute` of `module` is a function or a `typer.Typer`.
+
+    The class of a function's command is `COMMAND` of the module, if it has one.
+    """
 
     module: str
     attribute: str
@@ -49,7 +52,8 @@ class LazyGroup(TyperGroup):
         else:
             from bifrost.cli.options import CONTEXT
 
-            holder.command(name, context_settings=CONTEXT)(found)
+            kind = getattr(import_module(noun.module), "COMMAND", TyperCommand)
+            holder.command(name, cls=kind, context_settings=CONTEXT)(found)
             loaded = get_command(holder)
         assert isinstance(loaded, TyperCommand | TyperGroup)
         return loaded

@@ -22,7 +22,7 @@ from bifrost.cli.data.lines import Record
 from bifrost.cli.data.measure import read_records, send_records
 from bifrost.cli.data.meter import Meter, print_figures
 from bifrost.cli.data.sender import Tally
-from bifrost.cli.data.spread import spread
+from bifrost.cli.data.spread import filled, spread
 from bifrost.cli.perf import _reading
 from bifrost.types import TopicPartition
 
@@ -119,6 +119,19 @@ def test_partitions_come_and_go() -> None:
 )
 def test_options_with_several_values(typed: str, expected: str) -> None:
     assert spread(typed.split(), {"--producer-props"}) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("--codec", "--codec gzip"),
+        ("--codec --sync", "--codec gzip --sync"),
+        ("--codec lz4 --sync", "--codec lz4 --sync"),
+        ("--sync", "--sync"),
+    ],
+)
+def test_an_option_whose_value_may_be_left_out(typed: str, expected: str) -> None:
+    assert filled(typed.split(), "--codec", "gzip") == expected.split()
 
 
 def test_a_meter_counts_from_its_restart() -> None:

@@ -89,6 +89,53 @@ def test_scripts_get_topics_as_json(ask: Callable[..., Any], topic: str) -> None
     assert ask("topic", "delete", created, other)[1] == {"name": other, "deleted": True}
 
 
+def test_what_there_is_is_described_before_the_rest_is_missed(
+    attempt: Run, topic: str, new_topic: NewTopicFunction
+) -> None:
+    other = new_topic()
+    result = attempt("topic", "describe", topic, "no-such-topic", other, "--json")
+    assert result.exit_code == 1
+    assert [each["name"] for each in json.loads(result.stdout)] == [topic, other]
+    assert result.stderr.startswith("error: topic no-such-topic does not exist\n")
+    assert attempt("topic", "describe", "no-a", "no-b").stderr.startswith("error: topics no-a, no-b do not exist\n")
+
+
+def test_all_topics_are_described_if_none_is_named(ask: Callable[..., Any], topic: str) -> None:
+    names = [each["name"] for each in ask("topic", "describe")]
+    assert topic in names
+    assert names == sorted(names)
+
+
+def test_topics_may_be_named_as_kafkas_tools_want_it(run: Run, ask: Callable[..., Any]) -> None:
+    name = unique_name()
+    assert run("topic", "create", "--topic", name, "-p", "1").stdout == f"created {name}\n"
+    run("topic", "alter", "--topic", name, "--partitions", "2")
+    (described,) = ask("topic", "describe", "--topic", name)
+    assert len(described["partitions"]) == 2
+    assert run("consume", "--topic", name, "-e").stdout == ""
+    assert run("topic", "delete", "--topic", name, "--yes").stdout == f"deleted {name}\n"
+
+
+def test_a_file_of_client_properties_says_where_the_cluster_is(
+    broker: Server, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BIFROST_BOOTSTRAP", "127.0.0.1:1")
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={broker.bootstrap}\nsecurity.protocol=PLAINTEXT\nmax.poll.records=5\n")
+    for command in (
+        f"topic list {topic}",
+        "group list",
+        f"config get -t {topic}",
+        "cluster info",
+        f"consume {topic} -e",
+    ):
+        result = CliRunner().invoke(app, [*command.split(), "--command-config", str(file)])
+        assert result.exit_code == 0, result.output
+        assert "max.poll.records is a setting of the Java client and was left out\n" in result.stderr
+    file.write_text(f"bootstrap.servers={broker.bootstrap}\nsecurity.protocol=CARRIER_PIGEON\n")
+    assert CliRunner().invoke(app, ["topic", "list", "--command-config", str(file)]).exit_code == 2
+
+
 def test_a_script_is_told_what_was_done_before_a_refusal(attempt: Run, topic: str) -> None:
     name = unique_name()
     result = attempt("topic", "create", name, topic, unique_name(), "--json")

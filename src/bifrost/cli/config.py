@@ -8,7 +8,17 @@ import typer
 
 from bifrost.cli import completion
 from bifrost.cli.failure import fail
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, connect, parse_assignments
+from bifrost.cli.options import (
+    CONTEXT,
+    TIMEOUT_S,
+    Bootstrap,
+    Cluster,
+    CommandConfig,
+    Json,
+    Timeout,
+    connect,
+    parse_assignments,
+)
 from bifrost.cli.output import print_json, print_table, remark
 from bifrost.client.errors import nearest
 
@@ -41,6 +51,7 @@ def get(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that have their default.")] = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -52,7 +63,7 @@ def get(
     $ bifrost config get --broker 1 --all --json
     """
     _check(topic, broker)
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = admin.configs(topic=topic, broker=broker)
     unknown = [name for name in names or [] if name not in found]
     if unknown:
@@ -81,6 +92,7 @@ def set_(
     broker: BrokerId = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -92,7 +104,7 @@ def set_(
     """
     _check(topic, broker)
     settings = parse_assignments(assignments, "config set", "retention.ms=3600000")
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         admin.set_configs(settings, topic=topic, broker=broker)
     if as_json:
         print_json({"topic": topic, "broker": broker, "set": settings})
@@ -113,6 +125,7 @@ def unset(
     broker: BrokerId = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -122,7 +135,7 @@ def unset(
     $ bifrost config unset --topic orders retention.ms
     """
     _check(topic, broker)
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         admin.unset_configs(names, topic=topic, broker=broker)
     if as_json:
         print_json({"topic": topic, "broker": broker, "unset": names})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bifrost.cli import completion
-from bifrost.cli.options import Bootstrap, Cluster
+from bifrost.cli.options import Bootstrap, Cluster, CommandConfig, TopicOption, topics_meant
 
 if TYPE_CHECKING:
     from bifrost.cli.data.formats import Format
@@ -20,7 +20,9 @@ _END = "When to stop"
 _LOOK = "How messages look"
 
 
-TopicsArgument = Annotated[list[str], typer.Argument(help="The topics.", autocompletion=completion.topics)]
+TopicsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=completion.topics)
+]
 FromBeginningOption = Annotated[
     bool, typer.Option("--from-beginning", help="Start with the oldest message.", rich_help_panel=_START)
 ]
@@ -64,11 +66,14 @@ FollowOption = Annotated[
     bool | None,
     typer.Option(
         "--follow/--no-follow",
-        " /-e",
         rich_help_panel=_END,
         show_default=False,
         help="Wait for more (the default), or stop at the end.",
     ),
+]
+ExitOption = Annotated[
+    bool,
+    typer.Option("--exit", "-e", rich_help_panel=_END, help="The same as --no-follow."),
 ]
 UntilOption = Annotated[
     str | None,
@@ -120,7 +125,8 @@ AssignmentsOption = Annotated[
 
 
 def consume(
-    topics: TopicsArgument,
+    topics: TopicsArgument = None,
+    topic_options: TopicOption = None,
     from_beginning: FromBeginningOption = False,
     offset: OffsetOption = None,
     since: SinceOption = None,
@@ -128,6 +134,7 @@ def consume(
     group: GroupOption = None,
     max_messages: MaxMessagesOption = None,
     follow: FollowOption = None,
+    ends: ExitOption = False,
     until: UntilOption = None,
     timeout: TimeoutOption = None,
     form: FormatOption = "text",
@@ -139,6 +146,7 @@ def consume(
     assignments: AssignmentsOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the messages of topics.
 
@@ -158,15 +166,34 @@ def consume(
     from bifrost.cli.data.printing import Printer
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
-    from bifrost.cli.data.typed import timeout_ms
-    from bifrost.client.clusters import resolve
-    from bifrost.client.errors import TimedOutError
+    from bifrost.cli.data.typed import reached, timeout_ms
+    from bifrost.client.errors import ConfigError, TimedOutError
 
+    if ends and follow:
+        raise ConfigError("--follow and --exit contradict each other", "Leave one of them out.")
     silence_s = None if timeout is None else timeout_ms("--timeout", timeout) / 1000
+    if as_json and form not in {"text", "json"}:
+        raise ConfigError(f"--json and --format {form} contradict each other", "Leave one of them out.")
     render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
-    plan = _plan(topics, from_beginning, offset, since, partitions or [], group, follow, until)
+    plan = _plan(
+        topics_meant(topics, topic_options),
+        from_beginning,
+        offset,
+        since,
+        partitions or [],
+        group,
+        False if ends else follow,
+        until,
+    )
     settings = {"client.id": "bifrost-consume", **parse_assignments(assignments or [], "--set")}
-    with Reader(resolve(bootstrap, cluster=cluster), plan, settings) as reader:
+    if settings.get("group.id", group) != group:
+        raise ConfigError(
+            f"--group {group} and group.id={settings['group.id']} contradict each other"
+            if group is not None
+            else "group.id alone does not make a member of a group",
+            "Name the group with --group.",
+        )
+    with Reader(reached(bootstrap, cluster, command_config), plan, settings) as reader:
         outcome = Printer(reader, render).run(limit=max_messages, silence_s=silence_s)
     if sys.stderr.isatty():
         from bifrost.cli.output import remark

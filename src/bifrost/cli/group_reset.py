@@ -18,7 +18,7 @@ import typer
 from bifrost.cli import completion
 from bifrost.cli.data.times import TimeError, parse_duration, parse_moment
 from bifrost.cli.failure import fail
-from bifrost.cli.options import TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, connect
+from bifrost.cli.options import TIMEOUT_S, Bootstrap, Cluster, CommandConfig, Json, Timeout, connect
 from bifrost.cli.output import plain, print_json, print_table, remark
 from bifrost.types import TopicPartition
 
@@ -106,6 +106,7 @@ def reset(
     export: Export = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -137,7 +138,7 @@ def reset(
         fail("which topics?", hint="Give one of --topic, --all-topics, --from-file.", code=2)
     target = _target(chosen[0], given[chosen[0]], group)
     places = parse_places(topic) if topic else None
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         plan = admin.plan_reset(group, places, to=target, shift_by=shift_by)
         if execute:
             admin.reset_offsets(plan)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from bifrost.cli import completion
-from bifrost.cli.options import Bootstrap, Cluster, Json
+from bifrost.cli.options import Bootstrap, Cluster, CommandConfig, Json, TopicOption, topic_meant
 
 if TYPE_CHECKING:
     from bifrost.cli.data.lines import Parse
@@ -45,7 +45,10 @@ class Acks(StrEnum):
     NOBODY = "0"
 
 
-TopicArgument = Annotated[str, typer.Argument(help="The topic, which must exist.", autocompletion=completion.topics)]
+TopicArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="The topic, which must exist.", autocompletion=completion.topics),
+]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")]
 FormatOption = Annotated[
     InputFormat, typer.Option("--format", help="What a line is; raw: all of the input is one value.")
@@ -80,7 +83,8 @@ AssignmentsOption = Annotated[
 
 
 def produce(
-    topic: TopicArgument,
+    topic: TopicArgument = None,
+    topic_options: TopicOption = None,
     file: FileOption = None,
     form: FormatOption = InputFormat.TEXT,
     key: KeyOption = None,
@@ -96,6 +100,7 @@ def produce(
     assignments: AssignmentsOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
     """Send lines from stdin or a file to a topic.
@@ -117,10 +122,10 @@ def produce(
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.sender import Sender
     from bifrost.cli.data.sending import run
-    from bifrost.cli.data.typed import timeout_ms
+    from bifrost.cli.data.typed import reached, timeout_ms
     from bifrost.cli.output import remark
-    from bifrost.client.clusters import resolve
 
+    topic = topic_meant(topic, topic_options)
     stream: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer) if file is None else _open(file)
     parse, end_of_line = _parser(form, key, key_separator, headers or [], partition, null, delimiter)
     settings: dict[str, object] = {
@@ -131,7 +136,7 @@ def produce(
         "message.timeout.ms": timeout_ms("--timeout", timeout),
         **parse_assignments(assignments or [], "--set"),
     }
-    connection = resolve(bootstrap, cluster=cluster)
+    connection = reached(bootstrap, cluster, command_config)
     sender = Sender(connection, topic, settings)
     check_partitions(topic, [] if partition is None else [partition], sender.partition_count)
     if file is None and sys.stdin.isatty():

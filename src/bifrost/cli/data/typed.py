@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
+from bifrost.cli.data.properties import for_librdkafka, load
 from bifrost.cli.data.times import TimeError, parse_moment, parse_timeout
 from bifrost.cli.output import remark
 from bifrost.client.clusters import Connection, resolve
@@ -40,6 +42,24 @@ def connection(typed: Iterable[str | None], cluster: str | None, settings: dict[
     """The first address that was typed; `bootstrap.servers`, which is taken out of the settings, comes last."""
     last = settings.pop("bootstrap.servers", None)
     return resolve(next((each for each in [*typed, last] if each), None), cluster=cluster)
+
+
+def from_file(path: Path, bootstrap: str | None, cluster: str | None) -> tuple[str, dict[str, str]]:
+    """The address and the settings of `--command-config`; a typed address wins over the file's."""
+    if cluster is not None:
+        raise ConfigError("--cluster and --command-config contradict each other", "Both say how to reach a cluster.")
+    settings, left_out = for_librdkafka(load(path))
+    remark_on(left_out)
+    found = connection([bootstrap], None, settings)
+    return found.bootstrap, found.config | settings
+
+
+def reached(bootstrap: str | None, cluster: str | None, path: Path | None) -> Connection:
+    """The cluster of a command that may have `--command-config`."""
+    if path is None:
+        return resolve(bootstrap, cluster=cluster)
+    address, settings = from_file(path, bootstrap, cluster)
+    return Connection(address, settings, None)
 
 
 def remark_on(left_out: Iterable[str]) -> None:

@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bifrost.cli.main import app
+from tests.compat import wire
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.consumers import leave_a_trace, reading, write
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 Run = Callable[..., Result]
 
@@ -191,6 +193,29 @@ def test_what_makes_no_sense_ends_with_2(attempt: Run, topic: str, command: str)
     assert result.stderr.startswith("error: ")
 
 
+@pytest.mark.xdist_group("configs")  # they are the broker's, of which there is one
+def test_settings_of_all_brokers_are_read(broker: Server, ask: Callable[..., Any], attempt: Run) -> None:
+    def alter(operation: int, value: str | None) -> None:
+        config = {"name": "log.segment.delete.delay.ms", "config_operation": operation, "value": value}
+        wanted = [{"resource_type": 4, "resource_name": "", "configs": [config]}]
+        with wire.Wire(broker.bootstrap) as connection:
+            connection.ask("incremental_alter_configs", 1, resources=wanted, validate_only=False)
+
+    def shared() -> list[tuple[str, str, str]]:
+        return [(each["name"], each["value"], each["source"]) for each in ask("config", "get", "--broker", "default")]
+
+    alter(0, "61000")
+    try:
+        eventually(lambda: ("log.segment.delete.delay.ms", "61000", "cluster") in shared(), "the setting is there")
+        assert {source for _, _, source in shared()} == {"cluster"}
+    finally:
+        alter(1, None)
+    refused = attempt("config", "set", "--broker", "default", "log.retention.ms=1000")
+    assert refused.exit_code == 1
+    assert "error: the settings that all brokers share can be read here, but not changed\n" in refused.stderr
+    assert attempt("config", "get", "--broker", "first").exit_code == 2
+
+
 def test_settings_of_a_broker_are_read(ask: Callable[..., Any], run: Run) -> None:
     broker_id = str(ask("cluster", "info")["brokers"][0]["id"])
     (found,) = ask("config", "get", "--broker", broker_id, "num.partitions")
@@ -273,6 +298,25 @@ def test_offsets_travel_in_a_file(run: Run, topic: str, group: str, tmp_path: Pa
     path.write_text(exported)
     run("group", "reset", group, "--from-file", str(path), "--execute")
     assert ask("group", "lag", group)["lag"] == 2
+
+
+def test_a_group_is_reset_to_where_it_is(
+    run: Run, ask: Callable[..., Any], topic: str, group: str, new_topic: NewTopicFunction
+) -> None:
+    run("group", "reset", group, "--topic", f"{topic}:0", "--to-offset", "1", "--execute")
+    other = new_topic()
+    plan = ask("group", "reset", group, "--topic", topic, "--topic", other, "--to-current", "--execute")
+    assert [(each["topic"], each["current"], each["new"]) for each in plan["changes"]] == sorted(
+        [(topic, 1, 1), (topic, 5, 5), (other, None, 0)]
+    )
+
+
+def test_a_group_without_members_says_so(run: Run, group: str) -> None:
+    shown = run("group", "members", group)
+    assert shown.stdout.split() == ["client", "host", "instance", "partitions", "member"]
+    assert shown.stderr == f"group {group} has no members (it is Empty)\n"
+    scripted = run("group", "members", group, "--json")
+    assert (json.loads(scripted.stdout), scripted.stderr) == ([], shown.stderr)
 
 
 def test_a_group_with_members_is_not_reset(attempt: Run, broker: Server, topic: str, coordinators: None) -> None:

@@ -27,13 +27,13 @@ FromBeginningOption = Annotated[
     bool, typer.Option("--from-beginning", help="Start with the oldest message.", rich_help_panel=_START)
 ]
 OffsetOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--offset",
         "-o",
         metavar="OFFSET",
         rich_help_panel=_START,
-        help="earliest, latest, an offset, or -N: the last N of each partition.",
+        help="earliest, latest, an offset, or -N: the last N of each partition; s@MS and e@MS as in kcat.",
     ),
 ]
 SinceOption = Annotated[
@@ -166,7 +166,7 @@ def consume(
     from bifrost.cli.data.printing import Printer
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
-    from bifrost.cli.data.typed import reached, timeout_ms
+    from bifrost.cli.data.typed import kcat_offsets, reached, timeout_ms
     from bifrost.client.errors import ConfigError, TimedOutError
 
     if ends and follow:
@@ -175,10 +175,11 @@ def consume(
     if as_json and form not in {"text", "json"}:
         raise ConfigError(f"--json and --format {form} contradict each other", "Leave one of them out.")
     render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
+    start, since, until = kcat_offsets(offset or [], since, until)
     plan = _plan(
         topics_meant(topics, topic_options),
         from_beginning,
-        offset,
+        start,
         since,
         partitions or [],
         group,

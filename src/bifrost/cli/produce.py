@@ -23,6 +23,7 @@ class InputFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
     HEX = "hex"
     RAW = "raw"
 
@@ -51,7 +52,10 @@ TopicArgument = Annotated[
 ]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")]
 FormatOption = Annotated[
-    InputFormat, typer.Option("--format", help="What a line is; raw: all of the input is one value.")
+    InputFormat | None,
+    typer.Option(
+        "--format", help="What a line is: text unless given; jsonl is json; raw: all of the input is one value."
+    ),
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")]
 KeySeparatorOption = Annotated[
@@ -86,7 +90,7 @@ def produce(
     topic: TopicArgument = None,
     topic_options: TopicOption = None,
     file: FileOption = None,
-    form: FormatOption = InputFormat.TEXT,
+    form: FormatOption = None,
     key: KeyOption = None,
     key_separator: KeySeparatorOption = None,
     headers: HeadersOption = None,
@@ -119,6 +123,7 @@ def produce(
     A value that is not text is sent as JSON; bytes go into value_base64.
     """
     from bifrost.cli.data.cluster import check_partitions
+    from bifrost.cli.data.lines import remarking
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.sender import Sender
     from bifrost.cli.data.sending import run
@@ -127,7 +132,8 @@ def produce(
 
     topic = topic_meant(topic, topic_options)
     stream: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer) if file is None else _open(file)
-    parse, end_of_line = _parser(form, key, key_separator, headers or [], partition, null, delimiter)
+    chosen = InputFormat.JSON if form is InputFormat.JSONL else form or InputFormat.TEXT
+    parse, end_of_line = _parser(chosen, key, key_separator, headers or [], partition, null, delimiter)
     settings: dict[str, object] = {
         "client.id": "bifrost-produce",
         "acks": acks.value,
@@ -141,6 +147,8 @@ def produce(
     check_partitions(topic, [] if partition is None else [partition], sender.partition_count)
     if file is None and sys.stdin.isatty():
         remark(f"Lines that you type go to {topic} at {connection}; end with Ctrl-D.")
+    if form is None and key_separator is None:
+        parse = remarking(parse)
     with stream as lines:
         run(sender, lines, parse, delimiter=end_of_line, rate=rate, as_json=as_json)
 

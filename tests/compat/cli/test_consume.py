@@ -46,6 +46,7 @@ def numbers(server: Server, *arguments: str) -> list[int]:
         (["-e", "--since", "1700000004000"], range(4, 10)),
         (["-e", "--since", "1700000003500"], range(4, 10)),
         (["-e", "--since", "now"], []),
+        (["-o", "s@1700000004000", "-o", "e@1700000006000"], range(4, 6)),
         (["--until", "1700000004000"], range(4)),
         (["--since", "2023-11-14T22:13:23Z", "--until", "1700000006000"], range(3, 6)),
         (["-e", "--partition", "0", "--offset", "9"], [9]),

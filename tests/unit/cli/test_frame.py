@@ -198,7 +198,7 @@ def test_ctrl_c_while_the_command_is_still_importing(module: str) -> None:
         ("topic create t -p", "option '-p' requires an argument\nhint: `bifrost topic create --help` shows how."),
         (
             "produce t --format xml",
-            """invalid value for '--format': 'xml' is not one of 'text', 'json', 'hex', 'raw'
+            """invalid value for '--format': 'xml' is not one of 'text', 'json', 'jsonl', 'hex', 'raw'
 hint: `bifrost produce --help` shows how.""",
         ),
     ],

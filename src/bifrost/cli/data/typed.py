@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bifrost.cli.data.properties import for_librdkafka, load
@@ -36,6 +36,22 @@ def offset(text: str, *, relative: bool) -> str | int:
         return int(word)
     rest = "a number from 0 on, or -N for the last N" if relative else "a number from 0 on"
     raise ConfigError(f"--offset: {text!r} is no offset", f"It is earliest, latest, {rest}.")
+
+
+def kcat_offsets(
+    given: Sequence[str], since: str | None, until: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """Where to start and what `s@` and `e@` say, kcat's `--since` and `--until` in milliseconds."""
+    marks: dict[str, str | None] = {"s@": since, "e@": until, "": None}
+    names = {"s@": "--since", "e@": "--until"}
+    for text in given:
+        mark = text[:2] if text[:2] in names else ""
+        if marks[mark] is not None:
+            raise ConfigError(f"--offset {text} and {names.get(mark, '--offset')} {marks[mark]} contradict each other")
+        if mark and not text[2:].isdecimal():
+            raise ConfigError(f"--offset: {text!r} is no moment", f"Behind {mark} come milliseconds since 1970.")
+        marks[mark] = f"{int(text[2:]):013}" if mark else text
+    return marks[""], marks["s@"], marks["e@"]
 
 
 def connection(typed: Iterable[str | None], cluster: str | None, settings: dict[str, str]) -> Connection:

@@ -188,7 +188,7 @@ def test_what_cannot_be_sent_is_told_and_nothing_is_sent(inner: InnerPytest) -> 
         import pytest
 
         def test_it(bifrost_topic):
-            with pytest.raises(TypeError, match="record 1: <object object at .* cannot be sent: give text, bytes, None"):
+            with pytest.raises(TypeError, match="record 1: <object object at .* cannot be sent: give text, bytes"):
                 bifrost_topic.produce(["fine", object()])
             assert bifrost_topic.read() == []
         """,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -167,33 +168,16 @@ def consume(
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
     from bifrost.cli.data.typed import kcat_offsets, reached, timeout_ms
-    from bifrost.client.errors import ConfigError, TimedOutError
+    from bifrost.client.errors import TimedOutError
 
-    if ends and follow:
-        raise ConfigError("--follow and --exit contradict each other", "Leave one of them out.")
+    settings = {"client.id": "bifrost-consume", **parse_assignments(assignments or [], "--set")}
+    _refuse_contradictions(group, settings, ends=ends, follow=follow, as_json=as_json, form=form)
     silence_s = None if timeout is None else timeout_ms("--timeout", timeout) / 1000
-    if as_json and form not in {"text", "json"}:
-        raise ConfigError(f"--json and --format {form} contradict each other", "Leave one of them out.")
     render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
     start, since, until = kcat_offsets(offset or [], since, until)
-    plan = _plan(
-        topics_meant(topics, topic_options),
-        from_beginning,
-        start,
-        since,
-        partitions or [],
-        group,
-        False if ends else follow,
-        until,
-    )
-    settings = {"client.id": "bifrost-consume", **parse_assignments(assignments or [], "--set")}
-    if settings.get("group.id", group) != group:
-        raise ConfigError(
-            f"--group {group} and group.id={settings['group.id']} contradict each other"
-            if group is not None
-            else "group.id alone does not make a member of a group",
-            "Name the group with --group.",
-        )
+    follows = False if ends else follow
+    names = topics_meant(topics, topic_options)
+    plan = _plan(names, from_beginning, start, since, partitions or [], group, follows, until)
     with Reader(reached(bootstrap, cluster, command_config), plan, settings) as reader:
         outcome = Printer(reader, render).run(limit=max_messages, silence_s=silence_s)
     if sys.stderr.isatty():
@@ -204,6 +188,23 @@ def consume(
         raise typer.Exit(outcome.exit_code)
     if outcome.timed_out and max_messages is not None:
         raise TimedOutError(f"only {outcome.count:,} of {max_messages:,} messages came", f"None came for {timeout}.")
+
+
+def _refuse_contradictions(
+    group: str | None, settings: Mapping[str, str], *, ends: bool, follow: bool | None, as_json: bool, form: str
+) -> None:
+    from bifrost.client.errors import ConfigError
+
+    if ends and follow:
+        raise ConfigError("--follow and --exit contradict each other", "Leave one of them out.")
+    if as_json and form not in {"text", "json"}:
+        raise ConfigError(f"--json and --format {form} contradict each other", "Leave one of them out.")
+    named = settings.get("group.id", group)
+    if named != group:
+        problem = "group.id alone does not make a member of a group"
+        if group is not None:
+            problem = f"--group {group} and group.id={named} contradict each other"
+        raise ConfigError(problem, "Name the group with --group.")
 
 
 def _plan(

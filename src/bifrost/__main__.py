@@ -1,6 +1,6 @@
 """`python -m bifrost` is the `bifrost` command."""
 
-from bifrost.cli.main import run
+from bifrost.cli.entry import run
 
 if __name__ == "__main__":
     run()

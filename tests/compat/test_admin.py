@@ -143,6 +143,11 @@ def test_settings_of_a_topic_are_set_and_unset_one_by_one(api: bifrost.Admin, ne
     assert found["retention.ms"].is_set
     assert found["segment.ms"].value == "60000", "a setting that was not mentioned"
     assert not found["cleanup.policy"].is_set
+    with pytest.raises(
+        bifrost.ConfigError, match=f"topic {name} has no setting retention.mss. Did you mean retention.ms?"
+    ):
+        api.unset_configs(["retention.ms", "retention.mss"], topic=name)
+    assert api.configs(topic=name)["retention.ms"].value == str(HOUR_MS), "none of them was unset"
     api.unset_configs(["retention.ms"], topic=name)
     await_config(api, name, "retention.ms", "604800000")
     assert api.configs(topic=name)["retention.ms"].source == "default"
@@ -159,6 +164,10 @@ def test_settings_of_a_broker_are_read_and_set(api: bifrost.Admin) -> None:
     assert api.configs(broker=broker_id)["num.partitions"].value == "1"
     api.set_configs({"log.retention.ms": 30 * 24 * HOUR_MS}, broker=broker_id)
     eventually(lambda: api.configs(broker=broker_id)["log.retention.ms"].source == "broker")
+    with pytest.raises(
+        bifrost.ConfigError, match=f"broker {broker_id} has no setting log.retention.msec. Did you mean"
+    ):
+        api.unset_configs(["log.retention.msec"], broker=broker_id)
     api.unset_configs(["log.retention.ms"], broker=broker_id)
 
 

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bifrost.cli.main import app
+from tests.compat import wire
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.consumers import leave_a_trace, reading, write
 from tests.compat.servers import Server
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, eventually
 
 Run = Callable[..., Result]
 
@@ -90,6 +91,53 @@ def test_scripts_get_topics_as_json(ask: Callable[..., Any], topic: str) -> None
     assert ask("topic", "delete", created, other)[1] == {"name": other, "deleted": True}
 
 
+def test_what_there_is_is_described_before_the_rest_is_missed(
+    attempt: Run, topic: str, new_topic: NewTopicFunction
+) -> None:
+    other = new_topic()
+    result = attempt("topic", "describe", topic, "no-such-topic", other, "--json")
+    assert result.exit_code == 1
+    assert [each["name"] for each in json.loads(result.stdout)] == [topic, other]
+    assert result.stderr.startswith("error: topic no-such-topic does not exist\n")
+    assert attempt("topic", "describe", "no-a", "no-b").stderr.startswith("error: topics no-a, no-b do not exist\n")
+
+
+def test_all_topics_are_described_if_none_is_named(ask: Callable[..., Any], topic: str) -> None:
+    names = [each["name"] for each in ask("topic", "describe")]
+    assert topic in names
+    assert names == sorted(names)
+
+
+def test_topics_may_be_named_as_kafkas_tools_want_it(run: Run, ask: Callable[..., Any]) -> None:
+    name = unique_name()
+    assert run("topic", "create", "--topic", name, "-p", "1").stdout == f"created {name}\n"
+    run("topic", "alter", "--topic", name, "--partitions", "2")
+    (described,) = ask("topic", "describe", "--topic", name)
+    assert len(described["partitions"]) == 2
+    assert run("consume", "--topic", name, "-e").stdout == ""
+    assert run("topic", "delete", "--topic", name, "--yes").stdout == f"deleted {name}\n"
+
+
+def test_a_file_of_client_properties_says_where_the_cluster_is(
+    broker: Server, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BIFROST_BOOTSTRAP", "127.0.0.1:1")
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers={broker.bootstrap}\nsecurity.protocol=PLAINTEXT\nmax.poll.records=5\n")
+    for command in (
+        f"topic list {topic}",
+        "group list",
+        f"config get -t {topic}",
+        "cluster info",
+        f"consume {topic} -e",
+    ):
+        result = CliRunner().invoke(app, [*command.split(), "--command-config", str(file)])
+        assert result.exit_code == 0, result.output
+        assert "max.poll.records is a setting of the Java client and was left out\n" in result.stderr
+    file.write_text(f"bootstrap.servers={broker.bootstrap}\nsecurity.protocol=CARRIER_PIGEON\n")
+    assert CliRunner().invoke(app, ["topic", "list", "--command-config", str(file)]).exit_code == 2
+
+
 def test_a_script_is_told_what_was_done_before_a_refusal(attempt: Run, topic: str) -> None:
     name = unique_name()
     result = attempt("topic", "create", name, topic, unique_name(), "--json")
@@ -112,6 +160,60 @@ def test_settings_are_altered_read_and_unset(run: Run, ask: Callable[..., Any], 
     assert ["retention.ms", "60000", "topic"] in [line.split() for line in shown.stdout.splitlines()]
     assert "cleanup.policy" not in shown.stdout
     assert "cleanup.policy" in run("config", "get", "--topic", topic, "--all").stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["config unset retention.mss --topic", "topic alter --config segment.ms=7 --delete-config retention.mss"]
+)
+def test_a_setting_that_there_is_not_cannot_be_unset(attempt: Run, run: Run, topic: str, command: str) -> None:
+    result = attempt(*command.split(), topic)
+    told = f"error: topic {topic} has no setting retention.mss\nhint: Did you mean retention.ms?\n"
+    assert (result.exit_code, result.stderr) == (2, told)
+    assert "segment.ms" not in run("config", "get", "--topic", topic).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topic create new-{topic} -p 0",
+        "topic create new-{topic} -p -5",
+        "topic create new-{topic} -r 9",
+        "topic create new-{topic} --config retention.ms=soon",
+        "topic create not/a/name",
+        "topic alter {topic} -p 1",
+        "topic add-partitions {topic} -p 2",
+        "config get --topic {topic} no.such.setting",
+        "config set --topic {topic} no.such.setting=1",
+        "config get --broker 4711",
+    ],
+)
+def test_what_makes_no_sense_ends_with_2(attempt: Run, topic: str, command: str) -> None:
+    result = attempt(*command.format(topic=topic).split())
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.xdist_group("configs")  # they are the broker's, of which there is one
+def test_settings_of_all_brokers_are_read(broker: Server, ask: Callable[..., Any], attempt: Run) -> None:
+    def alter(operation: int, value: str | None) -> None:
+        config = {"name": "log.segment.delete.delay.ms", "config_operation": operation, "value": value}
+        wanted = [{"resource_type": 4, "resource_name": "", "configs": [config]}]
+        with wire.Wire(broker.bootstrap) as connection:
+            connection.ask("incremental_alter_configs", 1, resources=wanted, validate_only=False)
+
+    def shared() -> list[tuple[str, str, str]]:
+        return [(each["name"], each["value"], each["source"]) for each in ask("config", "get", "--broker", "default")]
+
+    alter(0, "61000")
+    try:
+        eventually(lambda: ("log.segment.delete.delay.ms", "61000", "cluster") in shared(), "the setting is there")
+        assert {source for _, _, source in shared()} == {"cluster"}
+    finally:
+        alter(1, None)
+    refused = attempt("config", "set", "--broker", "default", "log.retention.ms=1000")
+    assert refused.exit_code == 1
+    assert "error: the settings that all brokers share can be read here, but not changed\n" in refused.stderr
+    assert attempt("config", "get", "--broker", "first").exit_code == 2
 
 
 def test_settings_of_a_broker_are_read(ask: Callable[..., Any], run: Run) -> None:
@@ -198,6 +300,25 @@ def test_offsets_travel_in_a_file(run: Run, topic: str, group: str, tmp_path: Pa
     assert ask("group", "lag", group)["lag"] == 2
 
 
+def test_a_group_is_reset_to_where_it_is(
+    run: Run, ask: Callable[..., Any], topic: str, group: str, new_topic: NewTopicFunction
+) -> None:
+    run("group", "reset", group, "--topic", f"{topic}:0", "--to-offset", "1", "--execute")
+    other = new_topic()
+    plan = ask("group", "reset", group, "--topic", topic, "--topic", other, "--to-current", "--execute")
+    assert [(each["topic"], each["current"], each["new"]) for each in plan["changes"]] == sorted(
+        [(topic, 1, 1), (topic, 5, 5), (other, None, 0)]
+    )
+
+
+def test_a_group_without_members_says_so(run: Run, group: str) -> None:
+    shown = run("group", "members", group)
+    assert shown.stdout.split() == ["client", "host", "instance", "partitions", "member"]
+    assert shown.stderr == f"group {group} has no members (it is Empty)\n"
+    scripted = run("group", "members", group, "--json")
+    assert (json.loads(scripted.stdout), scripted.stderr) == ([], shown.stderr)
+
+
 def test_a_group_with_members_is_not_reset(attempt: Run, broker: Server, topic: str, coordinators: None) -> None:
     name = unique_name("group")
     with reading(broker.bootstrap, name, topic, count=8):
@@ -248,9 +369,9 @@ def test_a_misspelt_topic_is_answered_with_the_nearest(
 
 
 def test_other_things_that_are_not_there(attempt: Run, topic: str, group: str) -> None:
-    def told(*arguments: str) -> str:
+    def told(*arguments: str, code: int = 1) -> str:
         result = attempt(*arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == code
         return str(result.stderr)
 
     assert told("group", "lag", group[:-1]) == (
@@ -259,10 +380,10 @@ def test_other_things_that_are_not_there(attempt: Run, topic: str, group: str) -
     assert told("group", "reset", group, "-t", f"{topic}:7", "--to-latest") == (
         f"error: topic {topic} has no partition 7\nhint: It has partitions 0 to 1.\n"
     )
-    assert told("config", "get", "-t", topic, "retention.mss") == (
+    assert told("config", "get", "-t", topic, "retention.mss", code=2) == (
         "error: there is no setting retention.mss\nhint: Did you mean retention.ms?\n"
     )
-    assert "error: there is no broker 4711\nhint: There are: " in told("config", "get", "--broker", "4711")
+    assert "error: there is no broker 4711\nhint: There are: " in told("config", "get", "--broker", "4711", code=2)
 
 
 def test_the_shell_is_offered_the_names_of_the_cluster(

@@ -161,13 +161,39 @@ def test_a_wish_that_makes_no_sense_is_one_sentence(inner: InnerPytest) -> None:
         import pytest
 
         @pytest.mark.bifrost(4)
-        def test_it(bifrost_topic):
+        def test_number(bifrost_topic):
+            pass
+
+        @pytest.mark.bifrost(foo=3)
+        def test_name(bifrost_topic):
+            pass
+
+        def test_other(bifrost_topic):
             pass
         """
     )
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["@pytest.mark.bifrost takes names only, such as *"])
+    result.assert_outcomes(errors=2, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "test_inner.py::test_number: @pytest.mark.bifrost takes names only, such as *",
+            "test_inner.py::test_name: @pytest.mark.bifrost knows brokers and settings, but not foo",
+        ]
+    )
     result.stdout.no_re_match_line("Traceback|During handling")
+
+
+def test_what_cannot_be_sent_is_told_and_nothing_is_sent(inner: InnerPytest) -> None:
+    inner.passes(
+        """
+        import pytest
+
+        def test_it(bifrost_topic):
+            with pytest.raises(TypeError, match="record 1: <object object at .* cannot be sent: give text, bytes"):
+                bifrost_topic.produce(["fine", object()])
+            assert bifrost_topic.read() == []
+        """,
+        passed=1,
+    )
 
 
 def test_the_marker_does_not_pretend_to_work_with_unittest(inner: InnerPytest) -> None:
@@ -308,5 +334,6 @@ def test_an_address_where_nobody_is_fails_every_test_at_once(inner: InnerPytest)
             f"--bifrost-bootstrap={address}",
         )
     result.assert_outcomes(errors=20)
-    result.stdout.fnmatch_lines([f"bifrost: tests use the cluster at {address}", f"*{address}*Is it running*"])
+    result.stdout.fnmatch_lines([f"bifrost: tests use the cluster at {address}", f"*{address} (connection refused)*"])
+    result.stdout.no_fnmatch_line("*longer timeout*")
     assert result.duration < 60, "waits once, not for each test"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, connect
+from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, CommandConfig, Json, Timeout, connect
 from bifrost.cli.output import counted, plain, print_json, print_table
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _SHOWN = 20
 def info(
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def info(
     $ bifrost cluster info
     $ bifrost cluster info --cluster production --json
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = admin.cluster()
         topics = admin.topics(internal=True)
     partitions = sum(topic.partitions for topic in topics)
@@ -51,6 +52,7 @@ def info(
 def health(
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +62,7 @@ def health(
     $ bifrost cluster health
     $ bifrost cluster health --timeout 5 && deploy
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = admin.health()
     if as_json:
         print_json({"healthy": found.healthy, **plain(found)})

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bifrost.cli import completion
 from bifrost.cli.failure import fail
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, connect, parse_assignments
+from bifrost.cli.options import (
+    CONTEXT,
+    TIMEOUT_S,
+    Bootstrap,
+    Cluster,
+    CommandConfig,
+    Json,
+    Timeout,
+    connect,
+    parse_assignments,
+)
 from bifrost.cli.output import print_json, print_table, remark
-from bifrost.client.errors import nearest
+from bifrost.client.errors import UnsupportedError, nearest
+
+if TYPE_CHECKING:
+    from bifrost.client.admin import Admin
+    from bifrost.client.descriptions import ConfigValue
 
 app = typer.Typer(
     help="Read and change the settings of topics and brokers.", no_args_is_help=True, context_settings=CONTEXT
@@ -22,7 +36,16 @@ Topic = Annotated[
         "--topic", "-t", metavar="NAME", help="The topic.", autocompletion=completion.topics, show_default=False
     ),
 ]
-BrokerId = Annotated[int | None, typer.Option("--broker", metavar="ID", help="The broker.", show_default=False)]
+BrokerId = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="ID",
+        help="The broker; `default` is what was set for all of them.",
+        show_default=False,
+    ),
+]
+_EVERY_BROKER = "default"
 
 
 @app.command("get")
@@ -41,6 +64,7 @@ def get(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that have their default.")] = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -52,11 +76,11 @@ def get(
     $ bifrost config get --broker 1 --all --json
     """
     _check(topic, broker)
-    with connect(bootstrap, cluster, timeout) as admin:
-        found = admin.configs(topic=topic, broker=broker)
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        found = _shared(admin) if broker == _EVERY_BROKER else admin.configs(topic=topic, broker=_id(broker))
     unknown = [name for name in names or [] if name not in found]
     if unknown:
-        fail(f"there is no setting {unknown[0]}", hint=nearest(unknown[0], found), code=1)
+        fail(f"there is no setting {unknown[0]}", hint=nearest(unknown[0], found), code=2)
     if names:
         shown = [found[name] for name in names]
     else:
@@ -81,6 +105,7 @@ def set_(
     broker: BrokerId = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -92,10 +117,11 @@ def set_(
     """
     _check(topic, broker)
     settings = parse_assignments(assignments, "config set", "retention.ms=3600000")
-    with connect(bootstrap, cluster, timeout) as admin:
-        admin.set_configs(settings, topic=topic, broker=broker)
+    broker_id = _id(broker)
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        admin.set_configs(settings, topic=topic, broker=broker_id)
     if as_json:
-        print_json({"topic": topic, "broker": broker, "set": settings})
+        print_json({"topic": topic, "broker": broker_id, "set": settings})
     else:
         for name, value in settings.items():
             typer.echo(f"{name}={value}")
@@ -113,6 +139,7 @@ def unset(
     broker: BrokerId = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -122,15 +149,34 @@ def unset(
     $ bifrost config unset --topic orders retention.ms
     """
     _check(topic, broker)
-    with connect(bootstrap, cluster, timeout) as admin:
-        admin.unset_configs(names, topic=topic, broker=broker)
+    broker_id = _id(broker)
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        admin.unset_configs(names, topic=topic, broker=broker_id)
     if as_json:
-        print_json({"topic": topic, "broker": broker, "unset": names})
+        print_json({"topic": topic, "broker": broker_id, "unset": names})
     else:
         for name in names:
             typer.echo(f"{name} has its default again")
 
 
-def _check(topic: str | None, broker: int | None) -> None:
+def _check(topic: str | None, broker: str | None) -> None:
     if (topic is None) == (broker is None):
         fail("whose settings?", hint="Give --topic NAME or --broker ID.", code=2)
+    if broker is not None and broker != _EVERY_BROKER and not broker.isdecimal():
+        fail(f"--broker takes the number of a broker, or {_EVERY_BROKER}, not {broker!r}", code=2)
+
+
+def _shared(admin: Admin) -> dict[str, ConfigValue]:
+    """What was set for all brokers at once, as far as one of them goes by it."""
+    found = [admin.configs(broker=each.id) for each in admin.cluster().brokers]
+    return {name: value for configs in found for name, value in configs.items() if value.source == "cluster"}
+
+
+def _id(broker: str | None) -> int | None:
+    """The broker that is changed: librdkafka has no way to change what all of them share."""
+    if broker == _EVERY_BROKER:
+        raise UnsupportedError(
+            "the settings that all brokers share can be read here, but not changed",
+            "Change those of each broker, or use kafka-configs --entity-default.",
+        )
+    return None if broker is None else int(broker)

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from bifrost.cli.data.formats import Format
     from bifrost.cli.data.reader import Plan
 
+_AS_DEFAULT = {"DefaultMessageFormatter", "LoggingMessageFormatter"}  # the latter writes a log besides
+_INSTEAD = {
+    "OffsetsMessageFormatter": "`bifrost group describe` shows what a group has committed.",
+    "GroupMetadataMessageFormatter": "`bifrost group describe` shows a group and its members.",
+}
+
 
 TopicOption = Annotated[
     str | None, typer.Option("--topic", "-t", help="The topic to read.", autocompletion=completion.topics)
@@ -49,7 +55,8 @@ FormatterConfigOption = Annotated[
     Path | None, typer.Option("--formatter-config", help="A file with properties of the formatter.")
 ]
 FormatterOption = Annotated[
-    str, typer.Option("--formatter", help="Kafka's class; the default or NoOpMessageFormatter.", show_default=False)
+    str,
+    typer.Option("--formatter", help="Kafka's class: Default-, Logging- or NoOpMessageFormatter.", show_default=False),
 ]
 KeyDeserializerOption = Annotated[
     str | None,
@@ -70,6 +77,7 @@ IsolationLevelOption = Annotated[
     str | None, typer.Option("--isolation-level", help="read_committed or read_uncommitted.")
 ]
 SkipMessageOnErrorOption = Annotated[bool, typer.Option("--skip-message-on-error", help="Skip what cannot be shown.")]
+SystestOption = Annotated[bool, typer.Option("--enable-systest-events", hidden=True)]
 BrokerListOption = Annotated[str | None, typer.Option("--broker-list", hidden=True)]
 
 
@@ -91,6 +99,7 @@ def console_consumer(
     consumer_config: ConsumerConfigOption = None,
     isolation_level: IsolationLevelOption = None,
     skip_message_on_error: SkipMessageOnErrorOption = False,
+    systest: SystestOption = False,
     broker_list: BrokerListOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
@@ -134,6 +143,8 @@ def console_consumer(
                 count = printer.outcome.count
     finally:
         print(f"Processed a total of {count} messages", file=sys.stderr)
+        if systest:
+            print("shutdown_complete", flush=True)
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 
@@ -146,8 +157,9 @@ def _format(formatter: str, properties: dict[str, str]) -> Format:
     name = formatter.rpartition(".")[2]
     if name == "NoOpMessageFormatter":
         return lambda _: b""
-    if name != "DefaultMessageFormatter":
-        raise UnsupportedError(f"the formatter {formatter} is a Java class", "`bifrost consume --format` has more.")
+    if name not in _AS_DEFAULT:
+        hint = _INSTEAD.get(name, "`bifrost consume --format` has json, hex and templates.")
+        raise UnsupportedError(f"the formatter {formatter} is a Java class that cannot be run here", hint)
     return guarded(console_format(properties), advice="choose another deserializer, or --skip-message-on-error")
 
 

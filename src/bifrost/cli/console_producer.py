@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from bifrost.cli import completion
+from bifrost.cli.data.spread import filled
 from bifrost.cli.options import Bootstrap, Cluster
 
 if TYPE_CHECKING:
     from bifrost.cli.data.lines import Parse
 
+_AGAIN = "bifrost console-producer …"
 _TUNING = "Settings of the producer, each under its name in Kafka's tool"
+
+
+class COMMAND(TyperCommand):
+    """Reads `--compression-codec` as Kafka's tool does: without a value, it is gzip."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, filled(args, "--compression-codec", "gzip"))
 
 
 TopicOption = Annotated[
@@ -50,7 +60,7 @@ ProducerConfigOption = Annotated[
 ]
 SyncOption = Annotated[bool, typer.Option("--sync", help="Wait for each record before the next.")]
 CompressionOption = Annotated[
-    str, typer.Option("--compression-codec", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    str, typer.Option("--compression-codec", metavar="[CODEC]", help="none, gzip, snappy, lz4 or zstd; gzip alone.")
 ]
 AcksOption = Annotated[
     str | None, typer.Option("--request-required-acks", metavar="ACKS", help="acks", rich_help_panel=_TUNING)
@@ -150,7 +160,7 @@ def console_producer(
     remark_on(left_out)
     sender = Sender(connection((bootstrap, broker_list), cluster, settings), topic, settings, create=True)
     prompt = ">" if sys.stdin.isatty() and sys.stdout.isatty() else ""
-    run(sender, sys.stdin.buffer, parse, delimiter=b"\n", quiet=True, prompt=prompt, one_by_one=sync)
+    run(sender, sys.stdin.buffer, parse, delimiter=b"\n", quiet=True, prompt=prompt, one_by_one=sync, again=_AGAIN)
 
 
 def _parser(class_name: str, config: Path | None, properties: list[str]) -> Parse:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bifrost.cli import completion
-from bifrost.cli.options import Bootstrap, Cluster
+from bifrost.cli.options import Bootstrap, Cluster, CommandConfig, TopicOption, topics_meant
 
 if TYPE_CHECKING:
     from bifrost.cli.data.formats import Format
@@ -20,18 +21,20 @@ _END = "When to stop"
 _LOOK = "How messages look"
 
 
-TopicsArgument = Annotated[list[str], typer.Argument(help="The topics.", autocompletion=completion.topics)]
+TopicsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=completion.topics)
+]
 FromBeginningOption = Annotated[
     bool, typer.Option("--from-beginning", help="Start with the oldest message.", rich_help_panel=_START)
 ]
 OffsetOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--offset",
         "-o",
         metavar="OFFSET",
         rich_help_panel=_START,
-        help="earliest, latest, an offset, or -N: the last N of each partition.",
+        help="earliest, latest, an offset, or -N: the last N of each partition; s@MS and e@MS as in kcat.",
     ),
 ]
 SinceOption = Annotated[
@@ -64,11 +67,14 @@ FollowOption = Annotated[
     bool | None,
     typer.Option(
         "--follow/--no-follow",
-        " /-e",
         rich_help_panel=_END,
         show_default=False,
         help="Wait for more (the default), or stop at the end.",
     ),
+]
+ExitOption = Annotated[
+    bool,
+    typer.Option("--exit", "-e", rich_help_panel=_END, help="The same as --no-follow."),
 ]
 UntilOption = Annotated[
     str | None,
@@ -76,7 +82,12 @@ UntilOption = Annotated[
 ]
 TimeoutOption = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="DURATION", help="Stop when none came for so long.", rich_help_panel=_END),
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="Stop when none came for so long: 500ms, 5s, 5, 1m.",
+        rich_help_panel=_END,
+    ),
 ]
 FormatOption = Annotated[
     str,
@@ -115,7 +126,8 @@ AssignmentsOption = Annotated[
 
 
 def consume(
-    topics: TopicsArgument,
+    topics: TopicsArgument = None,
+    topic_options: TopicOption = None,
     from_beginning: FromBeginningOption = False,
     offset: OffsetOption = None,
     since: SinceOption = None,
@@ -123,6 +135,7 @@ def consume(
     group: GroupOption = None,
     max_messages: MaxMessagesOption = None,
     follow: FollowOption = None,
+    ends: ExitOption = False,
     until: UntilOption = None,
     timeout: TimeoutOption = None,
     form: FormatOption = "text",
@@ -134,6 +147,7 @@ def consume(
     assignments: AssignmentsOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the messages of topics.
 
@@ -153,15 +167,18 @@ def consume(
     from bifrost.cli.data.printing import Printer
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
-    from bifrost.cli.data.typed import duration_ms
-    from bifrost.client.clusters import resolve
+    from bifrost.cli.data.typed import kcat_offsets, reached, timeout_ms
     from bifrost.client.errors import TimedOutError
 
-    silence_s = None if timeout is None else duration_ms("--timeout", timeout) / 1000
-    render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
-    plan = _plan(topics, from_beginning, offset, since, partitions or [], group, follow, until)
     settings = {"client.id": "bifrost-consume", **parse_assignments(assignments or [], "--set")}
-    with Reader(resolve(bootstrap, cluster=cluster), plan, settings) as reader:
+    _refuse_contradictions(group, settings, ends=ends, follow=follow, as_json=as_json, form=form)
+    silence_s = None if timeout is None else timeout_ms("--timeout", timeout) / 1000
+    render = _format("json" if as_json else form, key_format, value_format, key_separator, null)
+    start, since, until = kcat_offsets(offset or [], since, until)
+    follows = False if ends else follow
+    names = topics_meant(topics, topic_options)
+    plan = _plan(names, from_beginning, start, since, partitions or [], group, follows, until)
+    with Reader(reached(bootstrap, cluster, command_config), plan, settings) as reader:
         outcome = Printer(reader, render).run(limit=max_messages, silence_s=silence_s)
     if sys.stderr.isatty():
         from bifrost.cli.output import remark
@@ -171,6 +188,23 @@ def consume(
         raise typer.Exit(outcome.exit_code)
     if outcome.timed_out and max_messages is not None:
         raise TimedOutError(f"only {outcome.count:,} of {max_messages:,} messages came", f"None came for {timeout}.")
+
+
+def _refuse_contradictions(
+    group: str | None, settings: Mapping[str, str], *, ends: bool, follow: bool | None, as_json: bool, form: str
+) -> None:
+    from bifrost.client.errors import ConfigError
+
+    if ends and follow:
+        raise ConfigError("--follow and --exit contradict each other", "Leave one of them out.")
+    if as_json and form not in {"text", "json"}:
+        raise ConfigError(f"--json and --format {form} contradict each other", "Leave one of them out.")
+    named = settings.get("group.id", group)
+    if named != group:
+        problem = "group.id alone does not make a member of a group"
+        if group is not None:
+            problem = f"--group {group} and group.id={named} contradict each other"
+        raise ConfigError(problem, "Name the group with --group.")
 
 
 def _plan(

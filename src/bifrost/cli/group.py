@@ -8,8 +8,8 @@ import typer
 
 from bifrost.cli import completion
 from bifrost.cli.group_reset import reset
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, Yes, connect
-from bifrost.cli.output import confirm, plain, print_json, print_table
+from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, CommandConfig, Json, Timeout, Yes, connect
+from bifrost.cli.output import confirm, plain, print_json, print_table, remark
 from bifrost.client.descriptions import GroupDescription, GroupMember, GroupOffset
 from bifrost.types import TopicPartition
 
@@ -32,6 +32,7 @@ def list_groups(
     pattern: Annotated[str, typer.Argument(help="Show only names that contain this.", show_default=False)] = "",
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +42,7 @@ def list_groups(
     $ bifrost group list
     $ bifrost group list --json | jq -r '.[] | select(.state == "Empty").name'
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = [group for group in admin.groups() if pattern in group.name]
     if as_json:
         print_json(found)
@@ -54,6 +55,7 @@ def describe(
     names: Names,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +64,7 @@ def describe(
     \b
     $ bifrost group describe billing
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = [admin.group(name) for name in names]
     if as_json:
         print_json([{**plain(group), "offsets": _offsets(group), **_lag(group)} for group in found])
@@ -83,6 +85,7 @@ def members(
     name: Name,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -91,12 +94,14 @@ def members(
     \b
     $ bifrost group members billing
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         group = admin.group(name)
     if as_json:
         print_json(group.members)
     else:
         _show_members(group.members)
+    if not group.members:
+        remark(f"group {name} has no members (it is {group.state})")
 
 
 @app.command()
@@ -104,6 +109,7 @@ def lag(
     name: Name,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -113,7 +119,7 @@ def lag(
     $ bifrost group lag billing
     $ bifrost group lag billing --json | jq .lag
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         group = admin.group(name)
     if as_json:
         print_json({"name": group.name, **_lag(group), "offsets": _offsets(group)})
@@ -129,6 +135,7 @@ def delete(
     yes: Yes = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -138,7 +145,7 @@ def delete(
     $ bifrost group delete billing
     """
     rows: list[dict[str, Any]] = []
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         confirm(f"Delete {', '.join(names)} at {admin.bootstrap} with the committed offsets?", yes=yes)
         try:
             for name in names:

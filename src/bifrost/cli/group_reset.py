@@ -18,7 +18,7 @@ import typer
 from bifrost.cli import completion
 from bifrost.cli.data.times import TimeError, parse_duration, parse_moment
 from bifrost.cli.failure import fail
-from bifrost.cli.options import TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, connect
+from bifrost.cli.options import TIMEOUT_S, Bootstrap, Cluster, CommandConfig, Json, Timeout, connect
 from bifrost.cli.output import plain, print_json, print_table, remark
 from bifrost.types import TopicPartition
 
@@ -47,6 +47,10 @@ Topics = Annotated[
 AllTopics = Annotated[bool, typer.Option("--all-topics", help="Wherever the group has committed.")]
 ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="The first message.", rich_help_panel=_TARGETS)]
 ToLatest = Annotated[bool, typer.Option("--to-latest", help="The end.", rich_help_panel=_TARGETS)]
+ToCurrent = Annotated[
+    bool,
+    typer.Option("--to-current", help="Where it is; the end where it never was.", rich_help_panel=_TARGETS),
+]
 ToOffset = Annotated[
     int | None, typer.Option("--to-offset", help="This offset.", rich_help_panel=_TARGETS, show_default=False)
 ]
@@ -96,6 +100,7 @@ def reset(
     all_topics: AllTopics = False,
     to_earliest: ToEarliest = False,
     to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
     to_offset: ToOffset = None,
     to_moment: ToMoment = None,
     by_duration: ByDuration = None,
@@ -106,6 +111,7 @@ def reset(
     export: Export = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -121,6 +127,7 @@ def reset(
     given: dict[str, object] = {
         "--to-earliest": to_earliest or None,
         "--to-latest": to_latest or None,
+        "--to-current": to_current or None,
         "--to-offset": to_offset,
         "--to-timestamp": to_moment,
         "--by-duration": by_duration,
@@ -137,8 +144,10 @@ def reset(
         fail("which topics?", hint="Give one of --topic, --all-topics, --from-file.", code=2)
     target = _target(chosen[0], given[chosen[0]], group)
     places = parse_places(topic) if topic else None
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         plan = admin.plan_reset(group, places, to=target, shift_by=shift_by)
+        if to_current:
+            plan = admin.plan_reset(group, to=_current(plan))
         if execute:
             admin.reset_offsets(plan)
     _show(plan, executed=execute, export=export, as_json=as_json)
@@ -150,7 +159,7 @@ def _target(option: str, value: object, group: str) -> Target | None:
         match option, value:
             case "--to-earliest", _:
                 return "earliest"
-            case "--to-latest", _:
+            case "--to-latest" | "--to-current", _:
                 return "latest"
             case "--to-offset", int(offset):
                 return offset
@@ -165,6 +174,14 @@ def _target(option: str, value: object, group: str) -> Target | None:
                 return None
     except TimeError as error:
         fail(error, code=2)
+
+
+def _current(to_latest: ResetPlan) -> dict[TopicPartition, int]:
+    """Where the group is, and the end of partitions in which it has committed nothing, as in Kafka's tool."""
+    return {
+        TopicPartition(each.topic, each.partition): each.new if each.current is None else each.current
+        for each in to_latest.changes
+    }
 
 
 def parse_iso_or_short(text: str) -> timedelta:

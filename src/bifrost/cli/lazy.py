@@ -6,7 +6,7 @@ of its name are answered from the table alone. A noun's own help never is: its m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,9 +16,14 @@ from typer.main import get_command, get_group
 
 from bifrost.cli.failure import told
 
+_TYPED = "bifrost.typed"
+
 
 class Noun(NamedTuple):
-    """A command or a group of commands: `attribute` of `module` is a function or a `typer.Typer`."""
+    """A command or a group of commands: `attribute` of `module` is a function or a `typer.Typer`.
+
+    The class of a function's command is `COMMAND` of the module, if it has one.
+    """
 
     module: str
     attribute: str
@@ -47,7 +52,8 @@ class LazyGroup(TyperGroup):
         else:
             from bifrost.cli.options import CONTEXT
 
-            holder.command(name, context_settings=CONTEXT)(found)
+            kind = getattr(import_module(noun.module), "COMMAND", TyperCommand)
+            holder.command(name, cls=kind, context_settings=CONTEXT)(found)
             loaded = get_command(holder)
         assert isinstance(loaded, TyperCommand | TyperGroup)
         return loaded
@@ -70,6 +76,24 @@ class LazyGroup(TyperGroup):
             panels.setdefault(noun.panel, []).append((name, noun.summary))
         print_front_page(self.get_usage(ctx), self.help or "", options, panels, self.epilog or "")
 
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Reads the options before the noun."""
+        typed = tuple(args)
+        with told(debug="--debug" in args, command=lambda: self._path(())):
+            ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta[_TYPED] = typed
+        return ctx
+
     def invoke(self, ctx: Any) -> Any:
-        with told(debug=ctx.params["debug"]):
+        with told(debug=ctx.params["debug"], command=lambda: self._path(ctx.meta[_TYPED])):
             return super().invoke(ctx)
+
+    def _path(self, typed: Sequence[str]) -> str:
+        """The command in what was typed: noun and verb."""
+        words = [word for word in typed if not word.startswith("-")]
+        path = [self.name or ""]
+        if words and words[0] in self.nouns:
+            path.append(words[0])
+            verbs = getattr(self.load(words[0]), "commands", {})
+            path += [word for word in words[1:2] if word in verbs]
+        return " ".join(path)

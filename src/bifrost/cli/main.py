@@ -81,8 +81,3 @@ def main(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
     """What every command shares."""
-
-
-def run() -> None:
-    """The console script's entry point."""
-    app(prog_name="bifrost")

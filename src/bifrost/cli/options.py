@@ -6,7 +6,8 @@ pass on what was typed, since a typed `--cluster` must win over an address in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from bifrost.client.admin import Admin
 
 CLUSTER_PANEL = "Cluster"
+
+
+def _seconds(typed: str | float) -> float:
+    """What `--timeout` means; its default is a number already."""
+    from bifrost.cli.data.times import TimeError, parse_timeout
+
+    if not isinstance(typed, str):
+        return typed
+    try:
+        return parse_timeout(typed) / 1000
+    except TimeError as error:
+        raise typer.BadParameter(str(error)) from None
+
 
 Bootstrap = Annotated[
     str | None,
@@ -42,12 +56,27 @@ Cluster = Annotated[
         autocompletion=completion.clusters,
     ),
 ]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Instead: a file with properties of a Kafka client.",
+        rich_help_panel=CLUSTER_PANEL,
+        show_default=False,
+    ),
+]
+TopicOption = Annotated[
+    list[str] | None,
+    typer.Option("--topic", hidden=True, autocompletion=completion.topics),  # as Kafka's tools want it
+]
 Timeout = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="SECONDS",
-        help="How long an answer may take.",
+        metavar="DURATION",
+        parser=_seconds,
+        help="How long an answer may take: 500ms, 5s, 1m; a number alone is seconds.",
         rich_help_panel=CLUSTER_PANEL,
     ),
 ]
@@ -61,11 +90,32 @@ CONTEXT = {"token_normalize_func": lambda name: _ALSO_KNOWN_AS.get(name, name)}
 """Context settings of nouns with `Bootstrap`."""
 
 
-def connect(bootstrap: str | None, cluster: str | None, timeout: float) -> Admin:
+def connect(bootstrap: str | None, cluster: str | None, timeout: float, command_config: Path | None = None) -> Admin:
     """The admin for what was typed."""
     from bifrost.client.admin import Admin
 
-    return Admin(bootstrap, cluster=cluster, timeout_s=timeout)
+    if command_config is None:
+        return Admin(bootstrap, cluster=cluster, timeout_s=timeout)
+    from bifrost.cli.data.typed import from_file
+
+    address, settings = from_file(command_config, bootstrap, cluster)
+    return Admin(address, timeout_s=timeout, config=settings)
+
+
+def topics_meant(arguments: Sequence[str] | None, options: Sequence[str] | None) -> list[str]:
+    """Those that were named in either way."""
+    names = [*(arguments or []), *(options or [])]
+    if not names:
+        fail("no topic was named", hint="Name it behind the command, as in `bifrost topic create orders`.", code=2)
+    return names
+
+
+def topic_meant(argument: str | None, options: Sequence[str] | None) -> str:
+    """The one that was named in either way."""
+    names = topics_meant([argument] if argument else [], options)
+    if len(names) > 1:
+        fail(f"one topic at a time, not {' and '.join(names)}", code=2)
+    return names[0]
 
 
 def parse_assignments(assignments: Iterable[str], option: str, example: str) -> dict[str, str]:

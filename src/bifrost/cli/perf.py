@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from bifrost.cli.data.spread import SpreadCommand
 from bifrost.cli.options import CONTEXT, Bootstrap, Cluster, Json
 
 if TYPE_CHECKING:
+    from bifrost.cli.data.measure import Read
     from bifrost.cli.data.meter import Meter
 
 app = typer.Typer(help="Measure a cluster: throughput and latency.", no_args_is_help=True, context_settings=CONTEXT)
@@ -47,7 +48,21 @@ WarmupOption = Annotated[int, typer.Option("--warmup-records", min=0, help="Leav
 IntervalOption = Annotated[int, typer.Option("--reporting-interval", min=1, metavar="MS", help="Between two reports.")]
 GroupOption = Annotated[str | None, typer.Option("--group", help="Read as a member of this group.")]
 FromLatestOption = Annotated[bool, typer.Option("--from-latest", help="Wait for new records.")]
-TimeoutOption = Annotated[int, typer.Option("--timeout", metavar="MS", help="End when none came for so long.")]
+TimeoutOption = Annotated[
+    str,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="End when none came for so long: 5s, 1m; a number alone is milliseconds, as in Kafka's tool.",
+    ),
+]
+# Of Kafka's tools, for commands that are copied from a page: no room in the help is worth them.
+BrokerListOption = Annotated[str | None, typer.Option("--broker-list", hidden=True)]
+PrintMetricsOption = Annotated[bool, typer.Option("--print-metrics", hidden=True)]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", "--num-fetch-threads", hidden=True)]
+DetailsOption = Annotated[bool, typer.Option("--show-detailed-stats", "--hide-header", hidden=True)]
+FetchSizeOption = Annotated[int | None, typer.Option("--fetch-size", min=1, hidden=True)]
+SocketBufferOption = Annotated[int | None, typer.Option("--socket-buffer-size", min=1, hidden=True)]
 
 
 @app.command(cls=SpreadCommand)
@@ -65,6 +80,8 @@ def produce(
     monotonic: MonotonicOption = False,
     warmup: WarmupOption = 0,
     interval_ms: IntervalOption = 5000,
+    print_metrics: PrintMetricsOption = False,
+    broker_list: BrokerListOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
     as_json: Json = False,
@@ -86,10 +103,14 @@ def produce(
     given = {"acks": acks, "client.id": "bifrost-perf", **load(config)}
     settings, left_out = for_librdkafka({**given, **parse_assignments(properties or [], "--command-property")})
     remark_on(left_out)
+    _remark_on_java(print_metrics)
     values = payloads(record_size, payload_file, payload_delimiter, monotonic=monotonic)
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     sender = Sender(
-        connection([bootstrap], cluster, settings), _named(topic, topic_option), settings, on_latency=meter.add_latency
+        connection([bootstrap, broker_list], cluster, settings),
+        _named(topic, topic_option),
+        settings,
+        on_latency=meter.add_latency,
     )
     sender.settle()
     with Interrupt() as interrupt, meter:
@@ -106,17 +127,24 @@ def consume(
     num_records: MaxCountOption = None,
     group: GroupOption = None,
     from_latest: FromLatestOption = False,
-    timeout_ms: TimeoutOption = 10_000,
+    timeout: TimeoutOption = "10s",
     properties: PropertiesOption = None,
     config: ConfigOption = None,
     interval_ms: IntervalOption = 5000,
+    fetch_size: FetchSizeOption = None,
+    socket_buffer: SocketBufferOption = None,
+    threads: ThreadsOption = None,
+    details: DetailsOption = False,  # noqa: ARG001  # reports come anyway, and there is no header
+    print_metrics: PrintMetricsOption = False,
+    broker_list: BrokerListOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
     as_json: Json = False,
 ) -> None:
     """Read records as fast as they come.
 
-    Reads from the beginning to the end, or until there are enough.
+    Reads from the beginning to the end, or until there are enough. Timed from
+    the first request on; total_seconds has connecting and joining a group, too.
 
     \b
     $ bifrost perf consume orders
@@ -126,23 +154,27 @@ def consume(
     from bifrost.cli.data.meter import Meter, print_figures
     from bifrost.cli.data.properties import for_librdkafka, load, parse_assignments
     from bifrost.cli.data.reader import EARLIEST, LATEST, Plan, Reader
-    from bifrost.cli.data.typed import connection, remark_on
+    from bifrost.cli.data.typed import connection, remark_on, timeout_ms
     from bifrost.client.errors import TimedOutError
 
-    given = {"client.id": "bifrost-perf", **load(config), **parse_assignments(properties or [], "--command-property")}
+    sizes = {"max.partition.fetch.bytes": fetch_size, "receive.buffer.bytes": socket_buffer}
+    given = {"client.id": "bifrost-perf", **{name: str(size) for name, size in sizes.items() if size is not None}}
+    given |= load(config) | parse_assignments(properties or [], "--command-property")
     settings, left_out = for_librdkafka(given)
     remark_on(left_out)
+    _remark_on_java(print_metrics, threads)
+    silence_s = timeout_ms("--timeout", timeout, bare_unit="ms") / 1000
     start = LATEST if from_latest else EARLIEST
     plan = Plan(topics=[_named(topic, topic_option)], group=group, start=start, follow=from_latest)
     meter = Meter(quiet=as_json, interval_s=interval_ms / 1000)
     started_s = time.monotonic()
-    with Reader(connection([bootstrap], cluster, settings), plan, settings) as reader, meter:
-        first_s, last_s, exit_code = read_records(reader, meter, limit=num_records, silence_s=timeout_ms / 1000)
-    figures = meter.figures(seconds=last_s - first_s) | {"seconds_to_first": round(first_s - started_s, 3)}
-    print_figures(figures, "read", {}, as_json=as_json)
+    with Reader(connection([bootstrap, broker_list], cluster, settings), plan, settings) as reader, meter:
+        read = read_records(reader, meter, limit=num_records, silence_s=silence_s)
+        assigned_s = reader.assigned_s
+    print_figures(_reading(meter, started_s, assigned_s, read), "read", {}, as_json=as_json)
     _print_history(meter, as_json=as_json)
-    if exit_code:
-        raise typer.Exit(exit_code)
+    if read.exit_code:
+        raise typer.Exit(read.exit_code)
     if num_records is not None and meter.records < num_records:
         raise TimedOutError(f"only {meter.records:,} of {num_records:,} records came", "The topic has no more.")
 
@@ -204,6 +236,28 @@ def _named(topic: str | None, option: str | None) -> str:
     if name is None:
         raise ConfigError("no topic was named", "Such as: bifrost perf produce orders")
     return name
+
+
+def _remark_on_java(print_metrics: bool, threads: int | None = None) -> None:
+    from bifrost.cli.output import remark
+
+    if threads is not None:
+        remark("--threads is ignored, as in Kafka's tool: one consumer reads")
+    if print_metrics:
+        remark("--print-metrics is ignored: there are no metrics of a Java client here")
+
+
+def _reading(meter: Meter, started_s: float, assigned_s: float | None, read: Read) -> dict[str, Any]:
+    """Kafka's two figures: from the first request that fetches, and from the start, with connecting and joining."""
+    if read.first_s is None or read.last_s is None or assigned_s is None:
+        nothing = dict.fromkeys(("seconds_to_first", "total_seconds", "total_records_per_second"))
+        return meter.figures(seconds=0.0) | nothing
+    total_s = read.last_s - started_s
+    return meter.figures(seconds=read.last_s - assigned_s) | {
+        "seconds_to_first": round(read.first_s - started_s, 3),
+        "total_seconds": round(total_s, 3),
+        "total_records_per_second": round(meter.records / total_s, 1),
+    }
 
 
 def _print_history(meter: Meter, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from bifrost.cli import completion
-from bifrost.cli.options import Bootstrap, Cluster, Json
+from bifrost.cli.options import Bootstrap, Cluster, CommandConfig, Json, TopicOption, topic_meant
 
 if TYPE_CHECKING:
     from bifrost.cli.data.lines import Parse
@@ -23,6 +23,7 @@ class InputFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
     HEX = "hex"
     RAW = "raw"
 
@@ -45,10 +46,16 @@ class Acks(StrEnum):
     NOBODY = "0"
 
 
-TopicArgument = Annotated[str, typer.Argument(help="The topic, which must exist.", autocompletion=completion.topics)]
+TopicArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="The topic, which must exist.", autocompletion=completion.topics),
+]
 FileOption = Annotated[Path | None, typer.Option("--file", "-f", help="Read this file instead of stdin.")]
 FormatOption = Annotated[
-    InputFormat, typer.Option("--format", help="What a line is; raw: all of the input is one value.")
+    InputFormat | None,
+    typer.Option(
+        "--format", help="What a line is: text unless given; jsonl is json; raw: all of the input is one value."
+    ),
 ]
 KeyOption = Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")]
 KeySeparatorOption = Annotated[
@@ -71,7 +78,7 @@ AcksOption = Annotated[Acks, typer.Option("--acks", help="Who has to have a reco
 CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="How batches are compressed.")]
 TimeoutOption = Annotated[
     str,
-    typer.Option("--timeout", metavar="DURATION", help="Give up on a record that is not acknowledged for so long."),
+    typer.Option("--timeout", metavar="DURATION", help="Give up on a record after so long: 500ms, 30s, 30, 1m."),
 ]
 AssignmentsOption = Annotated[
     list[str] | None,
@@ -80,9 +87,10 @@ AssignmentsOption = Annotated[
 
 
 def produce(
-    topic: TopicArgument,
+    topic: TopicArgument = None,
+    topic_options: TopicOption = None,
     file: FileOption = None,
-    form: FormatOption = InputFormat.TEXT,
+    form: FormatOption = None,
     key: KeyOption = None,
     key_separator: KeySeparatorOption = None,
     headers: HeadersOption = None,
@@ -96,6 +104,7 @@ def produce(
     assignments: AssignmentsOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     as_json: Json = False,
 ) -> None:
     """Send lines from stdin or a file to a topic.
@@ -114,28 +123,32 @@ def produce(
     A value that is not text is sent as JSON; bytes go into value_base64.
     """
     from bifrost.cli.data.cluster import check_partitions
+    from bifrost.cli.data.lines import remarking
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.sender import Sender
     from bifrost.cli.data.sending import run
-    from bifrost.cli.data.typed import duration_ms
+    from bifrost.cli.data.typed import reached, timeout_ms
     from bifrost.cli.output import remark
-    from bifrost.client.clusters import resolve
 
+    topic = topic_meant(topic, topic_options)
     stream: AbstractContextManager[BinaryIO] = nullcontext(sys.stdin.buffer) if file is None else _open(file)
-    parse, end_of_line = _parser(form, key, key_separator, headers or [], partition, null, delimiter)
+    chosen = InputFormat.JSON if form is InputFormat.JSONL else form or InputFormat.TEXT
+    parse, end_of_line = _parser(chosen, key, key_separator, headers or [], partition, null, delimiter)
     settings: dict[str, object] = {
         "client.id": "bifrost-produce",
         "acks": acks.value,
         "enable.idempotence": acks is Acks.ALL,
         "compression.type": compression.value,
-        "message.timeout.ms": duration_ms("--timeout", timeout),
+        "message.timeout.ms": timeout_ms("--timeout", timeout),
         **parse_assignments(assignments or [], "--set"),
     }
-    connection = resolve(bootstrap, cluster=cluster)
+    connection = reached(bootstrap, cluster, command_config)
     sender = Sender(connection, topic, settings)
     check_partitions(topic, [] if partition is None else [partition], sender.partition_count)
     if file is None and sys.stdin.isatty():
         remark(f"Lines that you type go to {topic} at {connection}; end with Ctrl-D.")
+    if form is None and key_separator is None:
+        parse = remarking(parse)
     with stream as lines:
         run(sender, lines, parse, delimiter=end_of_line, rate=rate, as_json=as_json)
 

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bifrost.cli import completion, topic_data
 from bifrost.cli.failure import fail
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, Json, Timeout, Yes, connect, parse_assignments
+from bifrost.cli.options import (
+    CONTEXT,
+    TIMEOUT_S,
+    Bootstrap,
+    Cluster,
+    CommandConfig,
+    Json,
+    Timeout,
+    TopicOption,
+    Yes,
+    connect,
+    parse_assignments,
+    topic_meant,
+    topics_meant,
+)
 from bifrost.cli.output import confirm, counted, plain, print_json, print_table
 from bifrost.client.descriptions import TopicDescription
+from bifrost.client.errors import UnknownTopicError
+
+if TYPE_CHECKING:
+    from bifrost.client.admin import Admin
 
 app = typer.Typer(
     help="Make topics, look at them, change and delete them.", no_args_is_help=True, context_settings=CONTEXT
 )
 
 Names = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(metavar="NAME...", help="The topics.", autocompletion=completion.topics, show_default=False),
 ]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="The topic.", autocompletion=completion.topics, show_default=False)
+    str | None, typer.Argument(metavar="NAME", help="The topic.", autocompletion=completion.topics, show_default=False)
 ]
 Configs = Annotated[
     list[str] | None,
@@ -37,7 +55,10 @@ Configs = Annotated[
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.", show_default=False)],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="The topics.", show_default=False)
+    ] = None,
+    topic_options: TopicOption = None,
     partitions: Annotated[
         int | None,
         typer.Option("--partitions", "-p", help="How many; without it, the cluster decides.", show_default=False),
@@ -50,6 +71,7 @@ def create(
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that is there is fine.")] = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -59,11 +81,12 @@ def create(
     $ bifrost topic create orders
     $ bifrost topic create orders invoices -p 6 -r 3 --config retention.ms=86400000
     """
+    wanted = topics_meant(names, topic_options)
     settings = parse_assignments(config or [], "--config", "retention.ms=86400000")
     rows: list[dict[str, Any]] = []
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         try:
-            for name in names:
+            for name in wanted:
                 created = admin.create_topic(name, partitions, replication_factor, settings, exist_ok=if_not_exists)
                 rows.append({"name": name, "created": created})
                 if not as_json:
@@ -79,6 +102,7 @@ def list_topics(
     internal: Annotated[bool, typer.Option("--internal", "-i", help="The brokers' own topics, too.")] = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -88,7 +112,7 @@ def list_topics(
     $ bifrost topic list
     $ bifrost topic list order --json
     """
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         found = [topic for topic in admin.topics(internal=internal) if pattern in topic.name]
     if as_json:
         print_json(found)
@@ -99,30 +123,52 @@ def list_topics(
 
 @app.command()
 def describe(
-    names: Names,
+    names: Names = None,
+    topic_options: TopicOption = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show a topic's partitions, where they are and what they hold, and the settings that it was given.
+    """Show the partitions of topics, where they are and what they hold, and the settings that were given.
+
+    All topics, if none is named.
 
     \b
     $ bifrost topic describe orders
     $ bifrost topic describe orders --json | jq '.[0].partitions[] | .end_offset - .start_offset'
     """
-    with connect(bootstrap, cluster, timeout) as admin:
-        found = []
-        for name in names:
-            settings = {key: each.value for key, each in admin.configs(topic=name).items() if each.is_set}
-            found.append((admin.topic(name), settings))
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        wanted = [*(names or []), *(topic_options or [])] or [topic.name for topic in admin.topics()]
+        found, missing = _described(admin, wanted)
     if as_json:
         print_json([{**plain(topic), "config": settings} for topic, settings in found])
-        return
-    for index, (topic, settings) in enumerate(found):
-        if index:
-            typer.echo()
-        _show(topic, settings)
+    else:
+        for index, (topic, settings) in enumerate(found):
+            if index:
+                typer.echo()
+            _show(topic, settings)
+    if len(missing) > 1:
+        raise UnknownTopicError(
+            f"topics {', '.join(missing)} do not exist", "See which there are: `bifrost topic list`."
+        )
+    for error in missing.values():
+        raise error
+
+
+def _described(
+    admin: Admin, names: list[str]
+) -> tuple[list[tuple[TopicDescription, dict[str, str | None]]], dict[str, UnknownTopicError]]:
+    """The topics that there are, and what is to be said of the others."""
+    found, missing = [], {}
+    for name in names:
+        try:
+            settings = {key: each.value for key, each in admin.configs(topic=name).items() if each.is_set}
+            found.append((admin.topic(name), settings))
+        except UnknownTopicError as error:
+            missing[name] = error
+    return found, missing
 
 
 def _show(topic: TopicDescription, settings: dict[str, str | None]) -> None:
@@ -143,7 +189,8 @@ def _show(topic: TopicDescription, settings: dict[str, str | None]) -> None:
 
 @app.command()
 def alter(
-    name: Name,
+    name: Name = None,
+    topic_options: TopicOption = None,
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None,
@@ -161,6 +208,7 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -170,15 +218,16 @@ def alter(
     $ bifrost topic alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     $ bifrost topic alter orders --partitions 12
     """
+    name = topic_meant(name, topic_options)
     settings = parse_assignments(config or [], "--config", "retention.ms=86400000")
     unset = delete_config or []
     if not settings and not unset and partitions is None:
         fail("nothing to alter", hint="Give --config, --delete-config or --partitions.", code=2)
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        if unset:  # first, since a name that there is not changes nothing here
+            admin.unset_configs(unset, topic=name)
         if settings:
             admin.set_configs(settings, topic=name)
-        if unset:
-            admin.unset_configs(unset, topic=name)
         if partitions is not None:
             admin.add_partitions(name, partitions)
     if as_json:
@@ -189,7 +238,8 @@ def alter(
 
 @app.command("add-partitions")
 def add_partitions(
-    name: Name,
+    name: Name = None,
+    topic_options: TopicOption = None,
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="How many it shall have.", show_default=False)
     ] = None,
@@ -198,6 +248,7 @@ def add_partitions(
     ] = None,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -207,9 +258,10 @@ def add_partitions(
     $ bifrost topic add-partitions orders --partitions 12
     $ bifrost topic add-partitions orders --num 3
     """
+    name = topic_meant(name, topic_options)
     if (partitions is None) == (more is None):
         fail("how many partitions?", hint="Give --partitions for all, or --num for those that are added.", code=2)
-    with connect(bootstrap, cluster, timeout) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
         before = len(admin.topic(name).partitions)
         total = partitions if partitions is not None else before + (more or 0)
         admin.add_partitions(name, total)
@@ -221,11 +273,13 @@ def add_partitions(
 
 @app.command()
 def delete(
-    names: Names,
+    names: Names = None,
+    topic_options: TopicOption = None,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is fine.")] = False,
     yes: Yes = False,
     bootstrap: Bootstrap = None,
     cluster: Cluster = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
@@ -235,11 +289,12 @@ def delete(
     $ bifrost topic delete orders
     $ bifrost topic delete orders invoices --if-exists --yes
     """
+    wanted = topics_meant(names, topic_options)
     rows: list[dict[str, Any]] = []
-    with connect(bootstrap, cluster, timeout) as admin:
-        confirm(f"Delete {', '.join(names)} at {admin.bootstrap} with all messages?", yes=yes)
+    with connect(bootstrap, cluster, timeout, command_config) as admin:
+        confirm(f"Delete {', '.join(wanted)} at {admin.bootstrap} with all messages?", yes=yes)
         try:
-            for name in names:
+            for name in wanted:
                 deleted = admin.delete_topic(name, missing_ok=if_exists)
                 rows.append({"name": name, "deleted": deleted})
                 if not as_json:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from bifrost.client.admin_session import only
 from bifrost.client.cluster_admin import ClusterAdmin
 from bifrost.client.descriptions import ConfigValue
-from bifrost.client.errors import ConfigError, InvalidRequestError, UnknownTopicError
+from bifrost.client.errors import ConfigError, InvalidRequestError, UnknownTopicError, nearest
 from bifrost.client.topic_admin import refusal, setting_text
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigResource
 
+_OF_A_LISTENER = "listener.name."  # what comes after it is anybody's choice
 _SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
     "DYNAMIC_BROKER_CONFIG": "broker",
@@ -53,10 +54,20 @@ class ConfigAdmin(ClusterAdmin):
         self._alter({key: setting_text(value) for key, value in settings.items()}, AlterConfigOpType.SET, topic, broker)
 
     def unset_configs(self, names: Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
-        """Give some settings back their defaults."""
+        """Give some settings back their defaults. A name that there is not is refused: a cluster would not mind."""
         from confluent_kafka.admin import AlterConfigOpType
 
-        self._alter(dict.fromkeys(names), AlterConfigOpType.DELETE, topic, broker)
+        wanted = list(names)
+        known = set(self.configs(topic=topic, broker=broker))
+        if topic is not None:
+            from bifrost.settings.topic import topic_keys
+
+            known |= topic_keys().keys()  # those for tests are described only while they are set
+        for name in wanted:
+            if name not in known and not (broker is not None and name.startswith(_OF_A_LISTENER)):
+                owner = f"topic {topic}" if topic is not None else f"broker {broker}"
+                raise ConfigError(f"{owner} has no setting {name}", nearest(name, known), code="INVALID_CONFIG")
+        self._alter(dict.fromkeys(wanted), AlterConfigOpType.DELETE, topic, broker)
 
     def _alter(
         self, settings: Mapping[str, str | None], change: AlterConfigOpType, topic: str | None, broker: int | None

@@ -13,16 +13,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
 from bifrost.controller.core import brokers, cluster, config_changes, partitions, producer_ids, topics
+from bifrost.controller.core.configs import config_note
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
-from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import MetadataRecord, UnreadableChangeError, decode_change, encode_change
+from bifrost.controller.core.image import TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.records import (
+    ConfigChanged,
+    MetadataRecord,
+    UnreadableChangeError,
+    decode_change,
+    encode_change,
+)
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.raft.metadata_log import MetadataLog
 from bifrost.settings import Settings
@@ -253,6 +260,7 @@ class Controller:
             for record in records:
                 self._image.apply(record, offset, delta)
         _log_changes(delta)
+        _log_notes(record for records in group.changes for record in records)
         for subscriber in self._subscribers:
             subscriber(self._image, delta)
         return True
@@ -301,3 +309,16 @@ def _log_changes(delta: Delta) -> None:
         _log.info("broker changed id=%d", broker_id)
     for resource_type, name in delta.configs:
         _log.info("configs changed type=%d name=%s", resource_type, name)
+
+
+def _log_notes(records: Iterable[MetadataRecord]) -> None:
+    """Whoever sets what nothing acts on should not have to find that out from what does not happen."""
+    for record in records:
+        if isinstance(record, ConfigChanged) and record.value is not None:
+            note = config_note(record)
+            if note:
+                owner = "topic" if record.resource_type == TOPIC_RESOURCE else "broker"
+                _log.warning(
+                    "config accepted %s=%s config=%s value=%s note=%s",
+                    owner, record.resource_name or "(all)", record.name, record.value, note,
+                )  # fmt: skip

@@ -61,18 +61,18 @@ def render_markdown() -> str:
 
 
 def _broker_entry(key: Key) -> str:
-    remark = f" Note: {key.note}." if key.note else ""
-    return _entry(key, key.doc + remark, _default(key), key.allowed(), f"`{key.update.value}`")
+    return _entry(key, _default(key), key.allowed(), f"`{key.update.value}`")
 
 
 def _topic_entry(spec: TopicKey) -> str:
     names = ", ".join(f"`{synonym.name}`" for synonym in spec.synonyms)
     inherits = f"inherits {names}" if names else ""
-    return _entry(spec.key, spec.key.doc, _default(spec.key), spec.key.allowed(), inherits)
+    return _entry(spec.key, _default(spec.key), spec.key.allowed(), inherits)
 
 
-def _entry(key: Key, doc: str, *facts: str) -> str:
-    return f"\n#### `{key.name}`\n\n{doc}<br>\n<small>{' · '.join(filter(None, facts))}</small>\n"
+def _entry(key: Key, *facts: str) -> str:
+    remark = f" Note: {key.note}." if key.note else ""
+    return f"\n#### `{key.name}`\n\n{key.doc}{remark}<br>\n<small>{' · '.join(filter(None, facts))}</small>\n"
 
 
 def _default(key: Key) -> str:

@@ -50,7 +50,7 @@ def _key(name: str, *synonyms: Synonym | str, doc: str, kind: Kind | None = None
         kind = parent.kind
         default = next(value for one in sources if (value := one.value(Settings())) is not None)
         rules = {"choices": parent.choices, "at_least": parent.at_least, "at_most": parent.at_most,
-                 "also": parent.also} | rules  # fmt: skip
+                 "also": parent.also, "note": parent.note} | rules  # fmt: skip
     assert kind is not None, f"{name} has no broker setting to take its type from"
     described = Key(name, kind, default, doc, update=Update.CLUSTER_WIDE, **rules)
     return field(default=default, metadata={"topic": TopicKey(described, name.replace(".", "_"), sources, internal)})

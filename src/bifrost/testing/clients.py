@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
@@ -22,6 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from bifrost.client.admin import Admin
 from bifrost.client.errors import TimedOutError, UnknownTopicError, from_kafka
 from bifrost.testing.record import ANY, Record, encode, header_pairs
 
@@ -101,9 +103,11 @@ class Clients:
 
             return delivered
 
+        __tracebackhide__ = True
+        prepared = list(starmap(_arguments, enumerate(records)))  # all are sent, or none
         deadline = time.monotonic() + timeout_s
-        for number, record in enumerate(records):
-            self._send(topic, record, stored_as(number), deadline)
+        for number, arguments in enumerate(prepared):
+            self._send(topic, arguments, stored_as(number), deadline)
         self._producer.flush(max(0.0, deadline - time.monotonic()))
         if failures:
             raise from_kafka(failures[0], topic=topic, bootstrap=self.bootstrap)
@@ -115,15 +119,10 @@ class Clients:
             raise TimedOutError(problem, "Is it running?")
         return done
 
-    def _send(self, topic: str, record: Record, delivered: Any, deadline: float) -> None:
-        arguments: dict[str, Any] = {"key": encode(record.key), "headers": header_pairs(record.headers)}
-        if record.partition is not ANY:
-            arguments["partition"] = record.partition
-        if record.timestamp_ms is not ANY:
-            arguments["timestamp"] = record.timestamp_ms
+    def _send(self, topic: str, arguments: Mapping[str, Any], delivered: Any, deadline: float) -> None:
         while True:
             try:
-                self._producer.produce(topic, encode(record.value), on_delivery=delivered, **arguments)
+                self._producer.produce(topic, on_delivery=delivered, **arguments)
             except BufferError:
                 if time.monotonic() > deadline:
                     return  # what is not acknowledged is counted in the end
@@ -134,9 +133,9 @@ class Clients:
                 return
 
     def broker_ids(self) -> list[int]:
-        """The brokers of the cluster; an error if nobody is there."""
-        found = self._result(self._admin.describe_cluster(request_timeout=REACH_S))
-        return sorted(node.id for node in found.nodes)
+        """The brokers of the cluster; an error that says why if nobody is there."""
+        with Admin(self.bootstrap, timeout_s=REACH_S, config=CONFIG) as admin:
+            return sorted(broker.id for broker in admin.cluster().brokers)
 
     def broker_settings(self, broker_id: int) -> dict[str, str | None]:
         """The settings of a broker as it reports them."""
@@ -170,6 +169,23 @@ class Clients:
         self._deletions.clear()
         self.__dict__.pop("_producer", None)
         self.__dict__.pop("_admin", None)
+
+
+def _arguments(number: int, record: Record) -> dict[str, Any]:
+    """What librdkafka takes; TypeError with the record's number if something of it cannot be sent."""
+    __tracebackhide__ = True
+    try:
+        arguments = {
+            "value": encode(record.value),
+            "key": encode(record.key),
+            "headers": header_pairs(record.headers),
+        }
+    except TypeError as error:
+        problem = f"record {number}: {error}"
+    else:
+        given = {"partition": record.partition, "timestamp": record.timestamp_ms}
+        return arguments | {name: value for name, value in given.items() if value is not ANY}
+    raise TypeError(problem)
 
 
 def read_record(message: Message) -> Record:

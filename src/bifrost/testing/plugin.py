@@ -104,31 +104,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A wish becomes a parameter of the session's fixture, so that fixtures of any scope may build on it."""
     marks = list(metafunc.definition.iter_markers("bifrost"))
     if marks and "bifrost_cluster" in metafunc.fixturenames:
-        wish = _wish(marks)
+        wish = _wish(marks)  # or what is wrong with it: that is for this test to say, when it runs
         hidden: Any = getattr(
             pytest, "HIDDEN_PARAM", str(wish)
         )  # the name of the test stays as it is, since pytest 8.4
         metafunc.parametrize("bifrost_cluster", [wish], indirect=True, ids=[hidden], scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests that pytest gives no parameters, those of unittest, would get the run's cluster whatever they ask for."""
+    """Before any fixture: a wish that makes no sense fails its own test alone.
+
+    Tests that pytest gives no parameters, those of unittest, would get the run's cluster whatever they ask for.
+    """
     if "bifrost_cluster" in getattr(item, "fixturenames", ()) and next(item.iter_markers("bifrost"), None) is not None:
         given = getattr(item, "callspec", None)
         if given is None or "bifrost_cluster" not in given.params:
             pytest.fail("@pytest.mark.bifrost works on functions and plain classes, not on unittest's", pytrace=False)
+        wish = given.params["bifrost_cluster"]
+        if isinstance(wish, str):
+            pytest.fail(f"{item.nodeid}: @pytest.mark.bifrost {wish}", pytrace=False)
 
 
-def _wish(marks: list[pytest.Mark]) -> Wish:
+def _wish(marks: list[pytest.Mark]) -> Wish | str:
+    """What the marks ask for, or what is wrong with them."""
     from bifrost.testing.pool import Wish
 
+    if any(mark.args for mark in marks):
+        return 'takes names only, such as settings={"num.partitions": 4}'
     try:
-        if any(mark.args for mark in marks):
-            raise ValueError('takes names only, such as settings={"num.partitions": 4}')
         return Wish.of(mark.kwargs for mark in reversed(marks))
     except ValueError as error:
-        problem = error
-    pytest.fail(f"@pytest.mark.bifrost {problem}", pytrace=False)  # out here, so that only this one is shown
+        return str(error)
 
 
 def _pool(config: pytest.Config) -> Pool:

@@ -88,7 +88,11 @@ def encode(part: object) -> bytes | None:
         return part.encode()
     if isinstance(part, bytes | bytearray | memoryview):
         return bytes(part)
-    return msgspec.json.encode(part)
+    try:
+        return msgspec.json.encode(part)
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = f"{part!r} cannot be sent: give text, bytes, None, or what can be JSON ({error})"
+    raise TypeError(problem)  # out here, so that only this one is shown
 
 
 def header_pairs(headers: object) -> list[tuple[str, bytes | None]]:

@@ -30,6 +30,7 @@ class Topic:
 
         A record is a value (text, bytes, None, or anything that can be JSON), a pair of key and value, or a `Record`.
         """
+        __tracebackhide__ = True
         return self._clients.produce(self.name, as_records(records), timeout)
 
     def read(

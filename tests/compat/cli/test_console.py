@@ -119,7 +119,27 @@ def test_a_line_without_a_separator(broker: Server, new_topic: NewTopicFunction)
     topic = new_topic()
     done = run(broker, "console-producer", "--topic", topic, "--property", "parse.key=true", given=b"a\t1\nb\n")
     done.failed(1, "line 2: there is no key separator '\\t' in 'b'")
+    assert "`tail -n +2 FILE | bifrost console-producer …`" in done.err
     assert len(stored(broker, topic)) == 1
+
+
+def test_the_codec_may_be_left_out(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    for options in (["--compression-codec", "--sync"], ["--sync", "--compression-codec"]):
+        assert run(broker, "console-producer", "--topic", topic, *options, given=b"a\n").code == 0
+    assert [record.value for record in stored(broker, topic)] == [b"a", b"a"]
+
+
+def test_formatters_and_events_of_kafkas_consumer(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    run(broker, "produce", topic, given=b"a\n")
+    typed = ["console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "1", "--formatter"]
+    package = "org.apache.kafka.tools.consumer"
+    done = run(broker, *typed, f"{package}.LoggingMessageFormatter", "--enable-systest-events")
+    assert (done.code, done.out) == (0, b"a\nshutdown_complete\n")
+    offsets = run(broker, *typed, f"{package}.OffsetsMessageFormatter")
+    offsets.failed(1, f"the formatter {package}.OffsetsMessageFormatter is a Java class that cannot be run here")
+    assert "hint: `bifrost group describe` shows what a group has committed.\n" in offsets.err
 
 
 @pytest.mark.parametrize(
@@ -131,9 +151,7 @@ def test_a_line_without_a_separator(broker: Server, new_topic: NewTopicFunction)
         ("console-consumer --topic t --partition 0 --offset 5 --from-beginning", "contradict each other"),
         ("console-consumer --topic t --partition 0 --group g", "--group and --partition contradict each other"),
         ("console-consumer --topic t --partition 0 --offset -5", "'-5' is no offset"),
-        ("console-consumer --topic t --property print.kye=true", "the formatter has no property print.kye"),
         ("console-consumer --topic t --consumer-property group.id=a --group b", "name different groups: a, b"),
-        ("console-producer --topic t --property parse.kye=true", "the reader has no property parse.kye"),
         ("console-producer --topic t --property parse.key", "--reader-property takes NAME=VALUE, not 'parse.key'"),
     ],
 )

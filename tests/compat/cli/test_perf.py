@@ -45,14 +45,37 @@ def test_payloads(broker: Server, new_topic: NewTopicFunction, tmp_path: Path) -
     run(broker, "perf", "produce", topic, "--payload-file", str(file)).failed(2, "is empty")
 
 
+def test_a_topic_that_one_answer_holds_has_a_rate(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    run(broker, "produce", topic, given=b"12345\n" * 5)
+    assert run(broker, "perf", "consume", topic, "--json").json["records_per_second"] > 0
+    nothing = run(broker, "perf", "consume", new_topic(), "--json").json
+    assert (nothing["records"], nothing["records_per_second"]) == (0, None)
+
+
 def test_consuming(broker: Server, new_topic: NewTopicFunction) -> None:
     topic = new_topic(3)
     run(broker, "produce", topic, given=b"12345\n" * 2000)
     figures = run(broker, "perf", "consume", topic, "--json").json
     assert (figures["records"], figures["bytes"]) == (2000, 10_000)
     assert figures["seconds_to_first"] >= 0
+    assert 0 < figures["seconds"] <= figures["total_seconds"]
+    assert figures["records_per_second"] == pytest.approx(2000 / figures["seconds"], rel=0.1)
     assert run(broker, "perf", "consume", "--topic", topic, "--messages", "700", "--json").json["records"] == 700
     run(broker, "perf", "consume", topic, "-n", "2001").failed(1, "only 2,000 of 2,001 records came")
+
+
+def test_old_options_of_kafkas_tools(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    produced = run(
+        "", "perf", "produce", topic, "-n", "5", "--broker-list", broker.bootstrap, "--print-metrics", "--json"
+    )
+    assert produced.json["acknowledged"] == 5
+    assert produced.err == "--print-metrics is ignored: there are no metrics of a Java client here\n"
+    typed = "--threads 4 --show-detailed-stats --hide-header --fetch-size 1000 --socket-buffer-size 65536 --json"
+    consumed = run("", "perf", "consume", "--topic", topic, "--broker-list", broker.bootstrap, *typed.split())
+    assert consumed.json["records"] == 5
+    assert consumed.err == "--threads is ignored, as in Kafka's tool: one consumer reads\n"
 
 
 @pytest.mark.usefixtures("coordinators")

@@ -90,7 +90,7 @@ def test_a_topic_is_copied_record_by_record(broker: Server, new_topic: NewTopicF
     line = b'{"key": "%d", "value_base64": "/wA=", "headers": [["a", null], ["a", "1"]]}\n'
     run(broker, "produce", source, "--format", "json", given=b"".join(line % number for number in range(50)))
     read = run(broker, "consume", source, "--no-follow", "--json")
-    assert run(broker, "produce", copy, "--format", "json", given=read.out).code == 0
+    assert run(broker, "produce", copy, "--format", "jsonl", given=read.out).code == 0
     assert stored(broker, copy, 2) == stored(broker, source, 2)
 
 

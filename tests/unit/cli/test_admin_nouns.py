@@ -192,3 +192,27 @@ def test_a_wrong_line_is_told_with_its_number(
     with pytest.raises(typer.Exit):
         read_csv(path, "g")
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("timeout", ["2", "2s", "2000ms"])
+def test_the_timeout_takes_units(timeout: str) -> None:
+    result = run("topic", "list", "--bootstrap", "127.0.0.1:1", "--timeout", timeout)
+    assert (result.exit_code, "no broker answers at 127.0.0.1:1" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("topic create", "no topic was named"),
+        ("topic delete", "no topic was named"),
+        ("topic alter -p 3", "no topic was named"),
+        ("topic alter a --topic b -p 3", "one topic at a time, not a and b"),
+        ("topic create a -c x --command-config y", "--cluster and --command-config contradict each other"),
+        ("topic create a --command-config nowhere.properties", "nowhere.properties cannot be read"),
+        ("consume", "no topic was named"),
+        ("produce", "no topic was named"),
+    ],
+)
+def test_which_topic_and_which_cluster(typed: str, told: str) -> None:
+    result = run(*typed.split())
+    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr

@@ -37,13 +37,18 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("produce t --timeout 5", "--timeout: '5' is not a duration"),
+        ("produce t --timeout soon", "--timeout: 'soon' is not a duration"),
+        ("perf consume t --timeout soon", "--timeout: 'soon' is not a duration"),
+        ("topic list --timeout soon", "'--timeout': 'soon' is not a duration"),
         ("produce t --key k --key-separator :", "--key-separator and --key contradict each other"),
         ("produce t --format json --key-separator :", "--key-separator and --format json contradict each other"),
         ("produce t --header =x", "a header is NAME=VALUE"),
         (r"produce t --delimiter \q", "has an unknown escape"),
         ("produce t --set x", "--set takes NAME=VALUE, not 'x'"),
         ("produce t -b nonsense:port", "'nonsense:port' is not an address"),
+        ("perf produce t --acks 7", "acks is all, 1 or 0, not '7'"),
+        ("perf produce t --producer-props acks=7", "acks is all, 1 or 0, not '7'"),
+        ("console-producer --topic t --request-required-acks 7", "acks is all, 1 or 0, not '7'"),
         ("perf produce t --throughput 1 --producer-props x", "--command-property takes NAME=VALUE, not 'x'"),
     ],
 )

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from tests.unit.controller.stand_ins import CLUSTER, MemoryLog, registration
 
+from bifrost.controller.core.config_changes import ConfigChange, Operation, ResourceChange
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
@@ -19,6 +20,7 @@ from bifrost.controller.core.topics import NewTopic, TopicRef
 from bifrost.controller.driver import Controller, new_topic_id
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.settings import Settings
+from bifrost.settings.fields import LATER
 
 FULL = DiskFullError("memory", "no space left")
 BROKEN = StorageError("memory", "input/output error")
@@ -332,3 +334,29 @@ def test_topic_ids_are_random_uuids_that_do_not_look_like_options() -> None:
     assert len(ids) == 2_000
     assert new_topic_id(Random(1), ids) not in ids
     assert all(one[6] >> 4 == 4 and one[8] >> 6 == 2 and one[0] >> 2 != 62 for one in ids)
+
+
+def test_a_config_that_nothing_acts_on_is_noted_when_it_is_set(caplog: pytest.LogCaptureFixture) -> None:
+    def notes() -> list[str]:
+        found = [each.message for each in caplog.records if "config accepted" in each.message]
+        caplog.clear()
+        return found
+
+    async def change() -> None:
+        async with running() as it:
+            configs = (("retention.ms", "1000"), ("max.message.bytes", "2000"))
+            await it.controller.create_topics([NewTopic("orders", configs=configs)])
+            assert notes() == [f"config accepted topic=orders config=retention.ms value=1000 note={LATER}"]
+            for op in (Operation.SET, Operation.DELETE):
+                value = "86400000" if op is Operation.SET else None
+                changed = ResourceChange(4, "", [ConfigChange("log.retention.ms", value, op)])
+                await it.controller.alter_configs([changed], broker_id=1)
+            assert notes() == [f"config accepted broker=(all) config=log.retention.ms value=86400000 note={LATER}"], (
+                "taking it back is nothing to note"
+            )
+            await it.controller.create_topics(
+                [NewTopic("__consumer_offsets", configs=(("cleanup.policy", "compact"),))]
+            )
+            assert notes() == [], "nobody has set that"
+
+    asyncio.run(asyncio.wait_for(change(), 20))

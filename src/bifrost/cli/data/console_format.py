@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 
 from bifrost.cli.data.formats import TIMESTAMP_TYPES, Format, Part, Received, part
 from bifrost.cli.data.shapes import TEXT
-from bifrost.client.errors import ConfigError, UnsupportedError, nearest
+from bifrost.cli.output import remark
+from bifrost.client.errors import UnsupportedError, nearest
 
 _DESERIALIZERS = {
     "StringDeserializer": TEXT,
@@ -26,7 +27,6 @@ _DESERIALIZERS = {
     "UUIDDeserializer": "uuid",
 }
 _SHAPED = {"key.deserializer", "value.deserializer", "headers.deserializer"}
-FORMATTERS = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def console_format(properties: Mapping[str, str]) -> Format:
             continue
         if name not in known:
             hint = nearest(name, [*known, *_SHAPED]) or f"It has: {', '.join([*known, *sorted(_SHAPED)])}."
-            raise ConfigError(f"the formatter has no property {name}", hint)
+            remark(f"the formatter has no property {name}, which is ignored. {hint}")
+            continue
         flag = name.startswith("print.")
         given[known[name]] = text.strip().lower() == "true" if flag else text.encode()
     columns = Columns(**given)  # type: ignore[arg-type]  # flags are bool, the rest bytes

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from bifrost.cli.data.lines import Header, LineError, Record, shown
+from bifrost.cli.output import remark
 from bifrost.client.errors import ConfigError, nearest
 
 
@@ -63,16 +64,19 @@ _FLAGS = {"parse_key", "parse_headers", "ignore_error"}
 
 
 def line_reader(properties: Mapping[str, str]) -> LineReader:
-    """From `--reader-property` and `--property`; ConfigError for a name or a combination that makes no sense."""
+    """From `--reader-property` and `--property`; ConfigError for a combination that makes no sense.
+
+    A name that nobody knows is only remarked upon: Kafka's tool does not mind, and pages show some that are gone.
+    """
     known = {field.name.replace("_", "."): field.name for field in fields(LineReader)}
     given: dict[str, bool | bytes] = {}
     for name, value in properties.items():
         if name == "topic":  # the reader of Kafka is told the topic this way
             continue
         if name not in known:
-            raise ConfigError(
-                f"the reader has no property {name}", nearest(name, known) or f"It has: {', '.join(known)}."
-            )
+            hint = nearest(name, known) or f"It has: {', '.join(known)}."
+            remark(f"the reader has no property {name}, which is ignored. {hint}")
+            continue
         field = known[name]
         given[field] = value.strip().lower() == "true" if field in _FLAGS else value.encode()
     reader = LineReader(**given)  # type: ignore[arg-type]  # bool and bytes go where _FLAGS says

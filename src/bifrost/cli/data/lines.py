@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bifrost.cli.data.times import TimeError, parse_moment
+from bifrost.cli.output import remark
 from bifrost.client.errors import nearest
 
 Header = tuple[str, bytes | None]
@@ -58,6 +59,21 @@ def text_lines(like: Record, *, key_separator: bytes | None = None, null: bytes 
         return Record(None if value == null else value, None if key == null else key, headers, partition, timestamp_ms)
 
     return key_and_value if key_separator else value_only
+
+
+def remarking(parse: Parse) -> Parse:
+    """The same, with a remark if the first line is a record that `consume --json` printed and becomes a value now."""
+    unseen = True
+
+    def parsed(line: bytes) -> Record:
+        nonlocal unseen
+        if unseen:
+            unseen = False
+            if line.startswith(b'{"topic":') and b'"partition":' in line and b'"offset":' in line:
+                remark("these lines look like records of `bifrost consume --json`; --format json sends them as such")
+        return parse(line)
+
+    return parsed
 
 
 def hex_lines(like: Record, *, key_separator: bytes | None = None, null: bytes | None = None) -> Parse:

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bifrost.cli.data.interrupt import Interrupt
 from bifrost.cli.data.lines import LineError, Record, unescape
@@ -43,7 +44,11 @@ def payloads(size: int, file: Path | None, delimiter: str, *, monotonic: bool) -
 def send_records(
     sender: Sender, values: Iterator[bytes], count: int, meter: Meter, *, rate: float, warmup: int, interrupt: Interrupt
 ) -> None:
-    """`count` records, or fewer if one fails or at Ctrl-C; all of them are waited for."""
+    """`count` records, or fewer if one fails or at Ctrl-C; all of them are waited for.
+
+    Counts from here: what it took to reach the cluster says nothing about how fast it takes records.
+    """
+    meter.restart()
     pace = Pace(rate, time.monotonic())
     warm = warmup == 0
     tally = sender.tally
@@ -68,23 +73,31 @@ def send_records(
     sender.finish(lambda: bool(interrupt), meter.show)
 
 
-def read_records(reader: Reader, meter: Meter, *, limit: int | None, silence_s: float) -> tuple[float, float, int]:
-    """When the first and the last record came, and the exit code that Ctrl-C asks for."""
-    heard_s = first_s = time.monotonic()
+class Read(NamedTuple):
+    """When the first and the last record came, None if none did, and the exit code that Ctrl-C asks for."""
+
+    first_s: float | None
+    last_s: float | None
+    exit_code: int
+
+
+def read_records(reader: Reader, meter: Meter, *, limit: int | None, silence_s: float) -> Read:
+    """Until the plan of the reader ends, there are enough, none came for a while, or Ctrl-C."""
+    meter.restart()
+    first_s = last_s = None
+    quiet_since_s = time.monotonic()
     wanted = 1 << 62 if limit is None else limit
     with Interrupt() as interrupt:
         for messages in reader.batches(lambda: wanted - meter.records):
             if messages:
-                heard_s = time.monotonic()
-                if not meter.records:
-                    first_s = heard_s
-                    meter.restart()
+                quiet_since_s = last_s = time.monotonic()
+                first_s = first_s or last_s
                 meter.add(len(messages), sum(map(len, messages)))
                 reader.written(messages)
             meter.show()
-            if interrupt or meter.records >= wanted or time.monotonic() > heard_s + silence_s:
+            if interrupt or meter.records >= wanted or time.monotonic() > quiet_since_s + silence_s:
                 break
-    return first_s, heard_s, interrupt.exit_code if interrupt else 0
+    return Read(first_s, last_s, interrupt.exit_code if interrupt else 0)
 
 
 def round_trips(

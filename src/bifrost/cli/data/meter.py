@@ -33,6 +33,11 @@ class Window(NamedTuple):
         return self.records / self.seconds if self.seconds > 0 else 0.0
 
     @property
+    def measured(self) -> bool:
+        """Whether there is anything to divide; no rate is told otherwise."""
+        return self.records > 0 and self.seconds > 0
+
+    @property
     def megabytes_rate(self) -> float:
         return self.bytes / _MEGABYTE / self.seconds if self.seconds > 0 else 0.0
 
@@ -106,8 +111,8 @@ class Meter:
             "records": whole.records,
             "bytes": whole.bytes,
             "seconds": round(whole.seconds, 3),
-            "records_per_second": round(whole.rate, 1),
-            "megabytes_per_second": round(whole.megabytes_rate, 3),
+            "records_per_second": round(whole.rate, 1) if whole.measured else None,
+            "megabytes_per_second": round(whole.megabytes_rate, 3) if whole.measured else None,
         }
 
 
@@ -118,7 +123,9 @@ def print_figures(figures: dict[str, Any], what: str, histograms: dict[str, Hist
         print_json(described)
         return
     size = f"{figures['records']:,} records, {figures['bytes'] / _MEGABYTE:,.1f} MB"
-    rate = f"{figures['records_per_second']:,.0f} per second, {figures['megabytes_per_second']:.2f} MB/s"
+    rate = "nothing to measure"
+    if figures["records_per_second"] is not None:
+        rate = f"{figures['records_per_second']:,.0f} per second, {figures['megabytes_per_second']:.2f} MB/s"
     typer.echo(f"{what} {size} in {figures['seconds']:.1f} s: {rate}")
     width = min(100, shutil.get_terminal_size().columns)
     for name, histogram in histograms.items():

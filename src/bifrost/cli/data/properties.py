@@ -6,11 +6,14 @@ since a command copied from a page must not fail for a setting that would change
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from bifrost.client.errors import ConfigError
 
+_JAAS = re.compile(r'(\w+)\s*=\s*"([^"]*)"')
+_ACKS = {"all", "-1", "1", "0"}
 _SAME: Callable[[str], str] = str
 
 
@@ -74,11 +77,33 @@ def parse_assignments(assignments: Iterable[str], option: str) -> dict[str, str]
     return found
 
 
+def _without_java(properties: Mapping[str, str]) -> dict[str, str]:
+    """How Java clients log in and whom they trust, as librdkafka has it. ConfigError for what it cannot read."""
+    rest = dict(properties)
+    if login := rest.pop("sasl.jaas.config", None):
+        parts = dict(_JAAS.findall(login))
+        if not {"username", "password"} <= parts.keys():
+            raise ConfigError("sasl.jaas.config has no username and password", "Give sasl.username and sasl.password.")
+        rest = {"sasl.username": parts["username"], "sasl.password": parts["password"]} | rest
+    trusted, kind = rest.pop("ssl.truststore.location", None), rest.pop("ssl.truststore.type", "JKS")
+    rest.pop("ssl.truststore.password", None)
+    if trusted is not None and kind.upper() != "PEM":
+        raise ConfigError(
+            f"ssl.truststore.location is a {kind} file, which only Java can read",
+            "Export it as PEM and give ssl.ca.location.",
+        )
+    if trusted is not None:
+        rest.setdefault("ssl.ca.location", trusted)
+    if rest.get("ssl.endpoint.identification.algorithm") == "":
+        rest["ssl.endpoint.identification.algorithm"] = "none"
+    return rest
+
+
 def for_librdkafka(properties: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Settings under librdkafka's names, and the names that were left out."""
     found: dict[str, str] = {}
     left_out: list[str] = []
-    for name, value in properties.items():
+    for name, value in _without_java(properties).items():
         if name in _JAVA_ONLY:
             left_out.append(name)
             continue
@@ -87,6 +112,8 @@ def for_librdkafka(properties: Mapping[str, str]) -> tuple[dict[str, str], list[
             found[new] = translate(value)
         except ValueError:
             raise ConfigError(f"{name} is a number, not {value!r}") from None
+    if found.get("acks", "all") not in _ACKS:  # librdkafka would wait for that many replicas, which Kafka has forgotten
+        raise ConfigError(f"acks is all, 1 or 0, not {found['acks']!r}")
     if "acks" in found and found["acks"] not in {"all", "-1"}:
         found.setdefault("enable.idempotence", "false")  # as in the Java client, which then does without
     return found, left_out

@@ -15,7 +15,7 @@ from bifrost.cli.data.cluster import Trouble, check_partitions, metadata, partit
 from bifrost.cli.data.ends import Ends
 from bifrost.cli.data.formats import Received
 from bifrost.client.clusters import Connection
-from bifrost.client.errors import InvalidRequestError, from_kafka
+from bifrost.client.errors import BifrostError, from_kafka
 from bifrost.client.options import client_options
 from bifrost.types import TopicPartition
 
@@ -53,7 +53,8 @@ class Reader:
         self._connection = connection
         self._plan = plan
         self._ends: Ends | None = None
-        self._assigned = False
+        self.assigned_s: float | None = None
+        """When it was first known what to read; None while a group has not said so."""
         self.trouble = Trouble()
         defaults = {
             "group.id": plan.group or "bifrost-without-a-group",  # librdkafka insists on a name
@@ -129,9 +130,9 @@ class Reader:
             TopicPartition(topic, each) for topic in counts for each in plan.partitions or range(counts[topic])
         ]
         places = self._places(partitions)
-        self._assigned = True
         if not plan.follow:
             self._ends = Ends(self._still_to_read(places))
+        self.assigned_s = time.monotonic()
         self._consumer.assign(places)
 
     def _places(self, partitions: Sequence[TopicPartition]) -> list[Place]:
@@ -154,7 +155,7 @@ class Reader:
         if start < 0:
             return max(low, high + start)
         if start > high:
-            raise InvalidRequestError(
+            raise BifrostError(
                 f"partition {partition.partition} of {partition.topic} has no offset {start} yet", f"It ends at {high}."
             )
         return max(start, low)
@@ -213,7 +214,7 @@ class Reader:
         self._ends = Ends(self._still_to_read([place for place in places if place.offset >= 0]))
 
     def _done(self) -> bool:
-        return self._assigned and self._ends is not None and self._ends.done
+        return self.assigned_s is not None and self._ends is not None and self._ends.done
 
     def _is_wanted(self, message: Message) -> bool:
         """Runs for every message: no import and no object of ours here."""
@@ -235,7 +236,8 @@ class Reader:
             self._ends.at_end(TopicPartition(topic, partition))
 
     def _on_assign(self, _: object, places: list[Place]) -> None:
-        self._assigned = True
+        if self.assigned_s is None:
+            self.assigned_s = time.monotonic()
         if self._ends is not None:
             self._ends.add(TopicPartition(place.topic, place.partition) for place in places)
 

@@ -19,7 +19,7 @@ from bifrost.cli.data.pace import Pace
 from bifrost.cli.data.progress import Bar
 from bifrost.cli.data.report import end, print_report
 from bifrost.cli.data.sender import Sender
-from bifrost.client.errors import BifrostError, InvalidRequestError
+from bifrost.client.errors import BifrostError, SerializationError
 
 _FINISH_AFTER_INTERRUPT_S = 5.0
 _NAP_S = 0.1
@@ -36,16 +36,18 @@ def run(
     quiet: bool = False,
     prompt: str = "",
     one_by_one: bool = False,
+    again: str = "bifrost produce …",
 ) -> None:
     """Send, report unless `quiet`, and end the command as what happened demands. No delimiter: all is one record.
 
-    `one_by_one` waits for each record before the next; `prompt` is printed when there is nothing to read.
+    `one_by_one` waits for each record before the next; `prompt` is printed when there is nothing to read; `again` is
+    the command that goes on after a line was corrected.
     """
     problem: BifrostError | None = None
     started_s = time.monotonic()
     with Interrupt() as interrupt:
         with Bar(wanted=not (quiet or as_json or stream.isatty()), total_bytes=_size(stream)) as bar:
-            loop = _Loop(sender, parse, interrupt, bar)
+            loop = _Loop(sender, parse, interrupt, bar, again)
             try:
                 loop.whole(stream) if delimiter is None else loop.lines(
                     stream, delimiter, Pace(rate, time.monotonic()), prompt, one_by_one
@@ -61,17 +63,18 @@ def run(
 
 
 class _Loop:
-    def __init__(self, sender: Sender, parse: Parse, interrupt: Interrupt, bar: Bar) -> None:
+    def __init__(self, sender: Sender, parse: Parse, interrupt: Interrupt, bar: Bar, again: str) -> None:
         self._sender = sender
         self._parse = parse
         self._interrupt = interrupt
         self._bar = bar
+        self._again = again
 
     def whole(self, stream: BinaryIO) -> None:
         try:
             self._sender.send(self._parse(stream.read()), self._is_over)
         except (LineError, BifrostError) as error:
-            raise InvalidRequestError(f"the input cannot be sent: {_what(error)}", _hint(error)) from error
+            raise SerializationError(f"the input cannot be sent: {_what(error)}", _hint(error)) from error
 
     def lines(self, stream: BinaryIO, delimiter: bytes, pace: Pace, prompt: str, one_by_one: bool) -> None:
         number = 0
@@ -99,11 +102,12 @@ class _Loop:
                 if self._is_over() or self._rests(pace.wait_s(len(batch), time.monotonic())):
                     return
         except InputError as error:
-            raise InvalidRequestError(
-                f"line {number + 1}: {error}", "Is this text? --format raw sends all as one."
+            raise SerializationError(
+                f"line {number + 1}: {error}", "Is this text? `bifrost produce --format raw` sends all as one."
             ) from error
         except (LineError, BifrostError) as error:
-            raise InvalidRequestError(f"line {number}: {_what(error)}", _hint(error) or _go_on(number)) from error
+            hint = _hint(error) or _go_on(number, self._again)
+            raise SerializationError(f"line {number}: {_what(error)}", hint) from error
 
     def _refuse(self, record: Record) -> NoReturn:
         hint = partitions_hint(self._sender.partition_count)
@@ -145,7 +149,7 @@ def _hint(error: Exception) -> str:
     return error.hint if isinstance(error, BifrostError) else ""
 
 
-def _go_on(number: int) -> str:
+def _go_on(number: int, again: str) -> str:
     before = (
         "Nothing was sent"
         if number == 1
@@ -153,7 +157,7 @@ def _go_on(number: int) -> str:
         if number > 2
         else "Line 1 was sent"
     )
-    return f"{before}; correct the line and go on from there: `tail -n +{number} FILE | bifrost produce …`."
+    return f"{before}; correct the line and go on from there: `tail -n +{number} FILE | {again}`."
 
 
 def _size(stream: BinaryIO) -> int | None:

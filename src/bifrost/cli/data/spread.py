@@ -1,4 +1,4 @@
-"""Options of Kafka's tools that take several values after one name: `--producer-props acks=1 linger.ms=5`."""
+"""Options of Kafka's tools that take several values after one name, `--producer-props acks=1 linger.ms=5`, or none."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
         elif option is not None and "=" in argument and found[-1] != option:
             found.append(option)
         found.append(argument)
+    return found
+
+
+def filled(arguments: Sequence[str], option: str, value: str) -> list[str]:
+    """The same with the value that the option has when none comes after it."""
+    found: list[str] = []
+    for argument, following in zip(arguments, [*arguments[1:], "-"]):
+        found.append(argument)
+        if argument == option and following.startswith("-"):
+            found.append(value)
     return found
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 _DURATION_HINT = "such as 500ms, 30s, 10m, 1h30m, 2d or 1w"
 _MOMENT_HINT = "such as 10m (ago), now, today, yesterday, 2026-05-01, 2026-05-01T12:00:00Z, or milliseconds since 1970"
@@ -25,6 +26,12 @@ def parse_duration(text: str) -> int:
     if not _DURATION.fullmatch(compact):
         raise TimeError(f"{text!r} is not a duration, {_DURATION_HINT}")
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(compact)))
+
+
+def parse_timeout(text: str, *, bare_unit: str = "s") -> int:
+    """Milliseconds of `--timeout`, where a number alone is seconds unless the option says otherwise."""
+    compact = text.strip()
+    return parse_duration(f"{compact}{bare_unit}" if _NUMBER.fullmatch(compact) else compact)
 
 
 def parse_moment(text: str, now_ms: int) -> int:

@@ -8,8 +8,10 @@ from bifrost.controller.core.image import EVERY_BROKER, TOPIC_RESOURCE, Metadata
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings, TopicConfig, with_dynamic
+from bifrost.settings.broker import keys
 from bifrost.settings.reading import check_dynamic
-from bifrost.settings.topic import check_override, check_together
+from bifrost.settings.topic import check_override, check_together, topic_keys
+from bifrost.types import INTERNAL_TOPICS
 
 
 def current_settings(image: MetadataImage, settings: Settings) -> Settings:
@@ -35,6 +37,15 @@ def check_topic_configs(settings: Settings, configs: Iterable[tuple[str, str | N
 def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigChanged]:
     """The records that give a topic these overrides."""
     return [ConfigChanged(TOPIC_RESOURCE, topic, name, text) for name, text in configs.items()]
+
+
+def config_note(change: ConfigChanged) -> str:
+    """What to tell whoever set this: mostly that it has no effect yet. Nothing of the brokers' own topics."""
+    if change.resource_type != TOPIC_RESOURCE:
+        key = keys().get(change.name)
+        return key.note if key is not None else ""
+    spec = topic_keys().get(change.name)
+    return spec.key.note if spec is not None and change.resource_name not in INTERNAL_TOPICS else ""
 
 
 def check_broker_configs(

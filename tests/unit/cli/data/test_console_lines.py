@@ -43,7 +43,6 @@ def test_errors_are_told_or_ignored() -> None:
 @pytest.mark.parametrize(
     ("properties", "complaint"),
     [
-        ({"parse.keys": "true"}, "no property parse.keys. Did you mean parse.key?"),
         ({"headers.separator": ":"}, "headers.separator and headers.key.separator are equal"),
         ({"null.marker": "\t"}, "and null.marker are equal"),
         ({"key.separator": ""}, "key.separator is empty"),
@@ -53,3 +52,10 @@ def test_properties_that_make_no_sense(properties: dict[str, str], complaint: st
     with pytest.raises(ConfigError) as caught:
         line_reader(properties)
     assert complaint in str(caught.value)
+
+
+def test_a_property_that_nobody_knows_is_remarked_upon(capsys: pytest.CaptureFixture[str]) -> None:
+    assert line_reader({"parse.keys": "true"})(b"a\tb") == Record(b"a\tb", None, [])
+    assert (
+        capsys.readouterr().err == "the reader has no property parse.keys, which is ignored. Did you mean parse.key?\n"
+    )

@@ -97,3 +97,38 @@ def test_assignments() -> None:
     for bad in ("a", "=b"):
         with pytest.raises(ConfigError, match="--set takes NAME=VALUE"):
             parse_assignments([bad], "--set")
+
+
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="anna" password="s=cr;t";'
+
+
+def test_how_java_clients_log_in_and_whom_they_trust() -> None:
+    found, left_out = for_librdkafka(
+        {
+            "sasl.jaas.config": LOGIN,
+            "ssl.truststore.location": "/ca.pem",
+            "ssl.truststore.type": "PEM",
+            "ssl.endpoint.identification.algorithm": "",
+        }
+    )
+    assert (found, left_out) == (
+        {
+            "sasl.username": "anna",
+            "sasl.password": "s=cr;t",
+            "ssl.ca.location": "/ca.pem",
+            "ssl.endpoint.identification.algorithm": "none",
+        },
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"ssl.truststore.location": "trust.jks"}, "is a JKS file, which only Java can read"),
+        ({"sasl.jaas.config": "Krb5LoginModule required;"}, "has no username and password"),
+    ],
+)
+def test_what_only_java_can_read_is_refused(properties: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        for_librdkafka(properties)

@@ -20,7 +20,7 @@ from bifrost.cli.data.formats import (
 )
 from bifrost.cli.data.shapes import SHAPES, ShapeError
 from bifrost.cli.data.template import TemplateError, template_format
-from bifrost.client.errors import ConfigError, UnsupportedError
+from bifrost.client.errors import UnsupportedError
 
 RAW = part("text", null=b"null", terminal=False)
 SAFE = part("text", null=b"null", terminal=True)
@@ -152,7 +152,10 @@ def test_the_console_prints_the_value_and_more_on_request() -> None:
 
 
 def test_the_console_refuses_what_it_cannot_print() -> None:
-    with pytest.raises(ConfigError, match=r"no property print.keys. Did you mean print.key\?"):
-        console_format({"print.keys": "true"})
     with pytest.raises(UnsupportedError, match="KafkaAvroDeserializer"):
         console_format({"value.deserializer": "io.confluent.kafka.serializers.KafkaAvroDeserializer"})
+
+
+def test_a_property_that_nobody_knows_is_remarked_upon(capsys: pytest.CaptureFixture[str]) -> None:
+    assert console_format({"print.keys": "true"})(message()) == b"v\n"
+    assert "the formatter has no property print.keys, which is ignored. Did you mean" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from bifrost.cli.data.lines import (
     hex_lines,
     json_lines,
     parse_header,
+    remarking,
     shown,
     text_lines,
     unescape,
@@ -153,3 +154,13 @@ def test_base64_of_python_is_what_json_carries() -> None:
     data = bytes(range(256))
     line = msgspec.json.encode({"value_base64": base64.b64encode(data).decode()})
     assert parse_json(line).value == data
+
+
+def test_records_that_are_about_to_become_values_are_remarked_upon(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json_format(key="text", value="text")(Received("t", 0, 7, 1, 5, None, b"v", (), None)).rstrip()
+    parse = remarking(text_lines(Record(None)))
+    assert [parse(record).value, parse(record).value] == [record, record]
+    told = "these lines look like records of `bifrost consume --json`; --format json sends them as such\n"
+    assert capsys.readouterr().err == told, "once"
+    remarking(text_lines(Record(None)))(b'{"topic": "of conversation"}')
+    assert capsys.readouterr().err == ""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,8 +18,12 @@ from bifrost.cli.data import input as lines_in
 from bifrost.cli.data.ends import Ends
 from bifrost.cli.data.input import InputError, batches
 from bifrost.cli.data.interrupt import Interrupt
-from bifrost.cli.data.meter import Meter
-from bifrost.cli.data.spread import spread
+from bifrost.cli.data.lines import Record
+from bifrost.cli.data.measure import read_records, send_records
+from bifrost.cli.data.meter import Meter, print_figures
+from bifrost.cli.data.sender import Tally
+from bifrost.cli.data.spread import filled, spread
+from bifrost.cli.perf import _reading
 from bifrost.types import TopicPartition
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -114,6 +121,19 @@ def test_options_with_several_values(typed: str, expected: str) -> None:
     assert spread(typed.split(), {"--producer-props"}) == expected.split()
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("--codec", "--codec gzip"),
+        ("--codec --sync", "--codec gzip --sync"),
+        ("--codec lz4 --sync", "--codec lz4 --sync"),
+        ("--sync", "--sync"),
+    ],
+)
+def test_an_option_whose_value_may_be_left_out(typed: str, expected: str) -> None:
+    assert filled(typed.split(), "--codec", "gzip") == expected.split()
+
+
 def test_a_meter_counts_from_its_restart() -> None:
     now_s = 100.0
     meter = Meter(quiet=True, interval_s=1, clock=lambda: now_s)
@@ -127,7 +147,81 @@ def test_a_meter_counts_from_its_restart() -> None:
         "records": 20, "bytes": 4 << 20, "seconds": 2, "records_per_second": 10, "megabytes_per_second": 2,
     }  # fmt: skip
     assert meter.latency.count == 0
-    assert meter.figures(seconds=0.0)["records_per_second"] == 0
+    assert meter.figures(seconds=0.0)["records_per_second"] is None, "no time, no rate"
+
+
+class ManualClock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now_s)
+
+
+class PromptSender:
+    """Acknowledges a record a tenth of a second after it was sent."""
+
+    def __init__(self, clock: ManualClock, meter: Meter) -> None:
+        self.tally = Tally()
+        self._clock, self._meter = clock, meter
+
+    def send(self, record: Record, _: object) -> bool:
+        self.tally.sent += 1
+        self._clock.now_s += 0.1
+        self._meter.add_latency(100_000, len(record.value or b""))
+        return True
+
+    def tick(self, wait_s: float = 0) -> None: ...
+
+    def finish(self, *_: object) -> None: ...
+
+
+def test_sending_is_timed_from_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(monkeypatch)
+    meter = Meter(quiet=True, interval_s=100, clock=lambda: clock.now_s)
+    sender: Any = PromptSender(clock, meter)
+    clock.now_s += 50  # connecting and waiting for a producer id
+    send_records(sender, itertools.repeat(b"v"), 20, meter, rate=-1, warmup=0, interrupt=Interrupt())
+    assert meter.figures()["seconds"] == 2
+    assert meter.figures()["records_per_second"] == 10
+
+
+class OneBatch:
+    """Has everything in its first answer, half a second after it was asked."""
+
+    def __init__(self, clock: ManualClock, batches: list[list[bytes]]) -> None:
+        self.assigned_s = clock.now_s
+        self._clock, self._batches = clock, batches
+
+    def batches(self, _: object) -> Iterator[list[bytes]]:
+        for batch in self._batches:
+            self._clock.now_s += 0.5
+            yield batch
+
+    def written(self, messages: object) -> None: ...
+
+
+def test_reading_is_timed_from_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(monkeypatch)
+    meter = Meter(quiet=True, interval_s=100, clock=lambda: clock.now_s)
+    started_s = clock.now_s
+    clock.now_s += 1.5  # connecting
+    reader: Any = OneBatch(clock, [[b"abc"] * 100])
+    read = read_records(reader, meter, limit=None, silence_s=10)
+    figures = _reading(meter, started_s, reader.assigned_s, read)
+    assert (figures["seconds"], figures["records_per_second"]) == (0.5, 200)
+    assert (figures["total_seconds"], figures["total_records_per_second"]) == (2, 50)
+    assert figures["seconds_to_first"] == 2
+
+
+def test_a_reading_of_nothing_has_no_rate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = ManualClock(monkeypatch)
+    meter = Meter(quiet=True, interval_s=100, clock=lambda: clock.now_s)
+    reader: Any = OneBatch(clock, [[]])
+    figures = _reading(meter, clock.now_s, reader.assigned_s, read_records(reader, meter, limit=None, silence_s=10))
+    assert (figures["records"], figures["records_per_second"], figures["total_seconds"]) == (0, None, None)
+    print_figures(figures, "read", {}, as_json=False)
+    assert capsys.readouterr().out == "read 0 records, 0.0 MB in 0.0 s: nothing to measure\n"
 
 
 def test_the_first_ctrl_c_is_noted_and_the_second_ends_it() -> None:

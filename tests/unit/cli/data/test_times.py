@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bifrost.cli.data.times import TimeError, parse_duration, parse_moment, show, to_ms
+from bifrost.cli.data.times import TimeError, parse_duration, parse_moment, parse_timeout, show, to_ms
+from bifrost.cli.data.typed import kcat_offsets
+from bifrost.client.errors import ConfigError
 
 NOW_MS = 1_777_636_800_123
 
@@ -67,3 +69,35 @@ def test_what_is_shown_can_be_typed(timestamp_ms: int) -> None:
 
 def test_a_timestamp_beyond_the_calendar_is_shown_as_a_number() -> None:
     assert show(2**62) == str(2**62)
+
+
+@pytest.mark.parametrize(
+    ("text", "bare_unit", "milliseconds"),
+    [("5", "s", 5000), ("5s", "s", 5000), ("500ms", "s", 500), ("1m", "s", 60_000), ("0.5", "s", 500), ("5", "ms", 5)],
+)
+def test_a_timeout_may_be_a_bare_number(text: str, bare_unit: str, milliseconds: int) -> None:
+    assert parse_timeout(text, bare_unit=bare_unit) == milliseconds
+
+
+def test_a_timeout_is_something() -> None:
+    with pytest.raises(TimeError, match="is not a duration"):
+        parse_timeout("-5")
+
+
+def test_moments_as_kcat_has_them() -> None:
+    assert kcat_offsets(["s@1777636800123", "e@5"], None, None) == (None, "1777636800123", "0000000000005")
+    assert kcat_offsets(["-5"], "10m", None) == ("-5", "10m", None)
+    assert parse_moment("0000000000005", NOW_MS) == 5
+
+
+@pytest.mark.parametrize(
+    ("typed", "since", "told"),
+    [
+        (["s@soon"], None, "'s@soon' is no moment"),
+        (["s@5"], "10m", "--offset s@5 and --since 10m contradict each other"),
+        (["5", "6"], None, "--offset 6 and --offset 5 contradict each other"),
+    ],
+)
+def test_moments_that_make_no_sense_to_kcat(typed: list[str], since: str | None, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        kcat_offsets(typed, since, None)

@@ -148,7 +148,7 @@ def test_settings_of_a_topic_are_set_and_unset_one_by_one(api: bifrost.Admin, ne
     ):
         api.unset_configs(["retention.ms", "retention.mss"], topic=name)
     assert api.configs(topic=name)["retention.ms"].value == str(HOUR_MS), "none of them was unset"
-    api.unset_configs(["retention.ms"], topic=name)
+    api.unset_configs("retention.ms", topic=name)
     await_config(api, name, "retention.ms", "604800000")
     assert api.configs(topic=name)["retention.ms"].source == "default"
 

@@ -121,7 +121,9 @@ class AsyncAdmin:
         """Change some settings and leave the others as they are."""
         await asyncio.to_thread(self._admin.set_configs, settings, topic=topic, broker=broker)
 
-    async def unset_configs(self, names: Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
+    async def unset_configs(
+        self, names: str | Iterable[str], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
         """Give some settings back their defaults."""
         await asyncio.to_thread(self._admin.unset_configs, names, topic=topic, broker=broker)
 

@@ -10,6 +10,7 @@ from bifrost.client.admin_session import only
 from bifrost.client.cluster_admin import ClusterAdmin
 from bifrost.client.descriptions import ConfigValue
 from bifrost.client.errors import ConfigError, InvalidRequestError, UnknownTopicError, nearest
+from bifrost.client.options import names_of
 from bifrost.client.topic_admin import refusal, setting_text
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ class ConfigAdmin(ClusterAdmin):
 
         self._alter({key: setting_text(value) for key, value in settings.items()}, AlterConfigOpType.SET, topic, broker)
 
-    def unset_configs(self, names: Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
+    def unset_configs(self, names: str | Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
         """Give some settings back their defaults. A name that there is not is refused: a cluster would not mind."""
         from confluent_kafka.admin import AlterConfigOpType
 
-        wanted = list(names)
+        wanted = names_of(names)
         known = set(self.configs(topic=topic, broker=broker))
         if topic is not None:
             from bifrost.settings.topic import topic_keys

@@ -28,6 +28,20 @@ def test_a_topic_that_was_made_anew_between_two_reads(broker: Server, new_topic:
         assert b"new" in bytes(fetched.data)
 
 
+def test_a_partition_that_was_added_between_two_reads(broker: Server, new_topic: NewTopicFunction) -> None:
+    """What the client knows of the topic is older: it has to ask again before it misses the partition."""
+    topic = new_topic()
+    other = Confluent(broker.bootstrap)
+    other.produce(topic, [NewRecord(b"old")])
+    with WireClient(broker.bootstrap) as client:
+        assert [fetched.next_offset for fetched in client.fetch(topic, 0, 0, 1)] == [1]
+        other.create_partitions(topic, 2)
+        eventually(lambda: len(other.describe_topic(topic)) == 2)
+        other.produce(topic, [NewRecord(b"new", partition=1)])
+        (fetched,) = client.fetch(topic, 1, 0, 1)
+        assert b"new" in bytes(fetched.data)
+
+
 def test_a_group_is_told_by_a_client_that_has_asked_nothing_before(broker: Server, new_topic: NewTopicFunction) -> None:
     topic, group = new_topic(2), unique_name("group")
     for offset in (3, 5):

@@ -195,6 +195,8 @@ class Cluster:
         def attempt() -> Leader:
             nonlocal fresh
             topic = self.topic(name, deadline, fresh=fresh)
+            if partition not in topic.leaders and not fresh:
+                topic = self.topic(name, deadline, fresh=True)  # it may have been added since
             fresh = True
             node_id, epoch = topic.leaders.get(partition, (None, -1))
             if node_id is None:

@@ -25,6 +25,8 @@ def main() -> None:
     for step in order["steps"]:
         kind = step.pop("do")
         if kind == "session":
+            if spark is not None:
+                spark.stop()
             spark = start(order["settings"], **step)
         else:
             STEPS[kind](spark, **step)
@@ -32,9 +34,9 @@ def main() -> None:
     spark.stop()
 
 
-def start(settings: dict[str, Any], **given: Any) -> Any:
+def start(settings: dict[str, Any], config: dict[str, str] | None = None, **given: Any) -> Any:
     try:
-        return session(**{**settings, **given})
+        return session(master=settings["master"], config={**settings["config"], **(config or {})}, **given)
     except BifrostError as error:
         print("refused:", error, flush=True)
         return None

@@ -96,7 +96,7 @@ def test_executors_with_nothing_are_named_and_then_given_everything(
 def test_executors_with_the_libraries_are_given_the_package(
     standalone: Standalone, broker: Server, new_topic: NewTopicFunction, tmp_path: Path
 ) -> None:
-    """Without numba. Afterwards a task that hangs, and of which Spark runs a second copy on the other host."""
+    """Without numba. Then a session that speculates, with a task that hangs until its twin on the other host has come."""
     standalone.use_python(make_python(tmp_path / "libraries", WHAT_THE_SOURCE_NEEDS))
     journey = Journey(tmp_path, broker.bootstrap, new_topic)
     trouble = Trouble(tmp_path, broker.bootstrap, new_topic, "slow")
@@ -107,8 +107,9 @@ def test_executors_with_the_libraries_are_given_the_package(
         "spark.speculation.quantile": "0.5",
         **IN_SMALL_PIECES,
     }
-    steps = [{"do": "session", "ship": "zip"}, *journey.steps, trouble.step]
-    with Driver(tmp_path / "driver", None, settings(standalone.master, **speculation), steps) as driver:
+    ship: dict[str, Any] = {"do": "session", "ship": "zip"}
+    steps = [ship, *journey.steps, {**ship, "check": False, "config": speculation}, trouble.step]
+    with Driver(tmp_path / "driver", None, settings(standalone.master), steps) as driver:
         driver.wait()
     assert "the executors' Python has no numba" in driver.log
     journey.check()

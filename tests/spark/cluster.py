@@ -74,7 +74,8 @@ class Standalone:
             "SPARK_HOME": str(SPARK),
             "SPARK_LOCAL_DIRS": str(self._folder),
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": LEAN_JVM,
+            # The master's REST server would take a port of its own choice.
+            "SPARK_DAEMON_JAVA_OPTS": f"{LEAN_JVM} -Dspark.master.rest.enabled=false",
         }
         with (self._folder / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(

@@ -96,7 +96,7 @@ def test_executors_with_nothing_are_named_and_then_given_everything(
 def test_executors_with_the_libraries_are_given_the_package(
     standalone: Standalone, broker: Server, new_topic: NewTopicFunction, tmp_path: Path
 ) -> None:
-    """Without numba. Then a session that speculates, with a task that hangs until its twin on the other host has come."""
+    """Without numba. Then a session that speculates: a task hangs until its twin on the other host has come."""
     standalone.use_python(make_python(tmp_path / "libraries", WHAT_THE_SOURCE_NEEDS))
     journey = Journey(tmp_path, broker.bootstrap, new_topic)
     trouble = Trouble(tmp_path, broker.bootstrap, new_topic, "slow")

@@ -57,24 +57,51 @@ def test_batches_of_limited_size_and_a_restart(
     assert [each.offset for each in committed] == [55, 55], "the group sees what is done"
 
 
+def write_kafka_checkpoint(folder: Path, began: dict[str, int], ended: dict[str, int], topic: str, done: bool) -> None:
+    """What Spark and its Kafka connector have written when one batch is planned, and perhaps done."""
+    for name in ("offsets", "commits", "sources/0"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"6c31ab1e-55b8-4d4b-9e4e-4ba8a2d2fd2c"}')
+    facts = {
+        "batchWatermarkMs": 0,
+        "batchTimestampMs": 1700000000000,
+        "conf": {"spark.sql.streaming.multipleWatermarkPolicy": "min", "spark.sql.shuffle.partitions": "200"},
+    }
+    start, end = (json.dumps({topic: each}, separators=(",", ":")) for each in (began, ended))
+    # The zero byte is for the Spark of long ago.
+    (folder / "sources" / "0" / "0").write_bytes(f"\0v1\n{start}".encode())
+    (folder / "offsets" / "0").write_text(f"v1\n{json.dumps(facts)}\n{end}")
+    if done:
+        (folder / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
 @BIFROST_ONLY
 def test_a_checkpoint_of_the_kafka_connector_goes_on_here(
     tables: Tables, broker: Server, new_topic: NewTopicFunction, run_once: RunOnce, tmp_path: Path
 ) -> None:
     """With a new partition on top of it, which is read from its beginning."""
-    topic = new_topic(2)
-    numbers(broker.bootstrap, topic, 0, 20, 2)
-    checkpoint = tmp_path / "checkpoint"
-    for folder in ("offsets", "commits"):
-        (checkpoint / folder).mkdir(parents=True)
-    (checkpoint / "metadata").write_text('{"id":"6c31ab1e-55b8-4d4b-9e4e-4ba8a2d2fd2c"}')
-    facts = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-    (checkpoint / "offsets" / "0").write_text(f'v1\n{json.dumps(facts)}\n{{"{topic}":{{"0":8}}}}')
-    (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    topic = new_topic(3)
+    numbers(broker.bootstrap, topic, 0, 30, 3)
+    write_kafka_checkpoint(tmp_path / "checkpoint", {"1": 0, "0": 0}, {"1": 9, "0": 8}, topic, done=True)
 
     rows = run_once(tables.stream(subscribe=topic).load())
 
-    assert values(rows) == sorted([16, 18, *range(1, 20, 2)])
+    assert values(rows) == sorted([24, 27, 28, *range(2, 30, 3)])
+    assert run_once(tables.stream(subscribe=topic).load()) == []
+
+
+@BIFROST_ONLY
+def test_a_checkpoint_of_the_kafka_connector_without_a_finished_batch(
+    tables: Tables, broker: Server, new_topic: NewTopicFunction, run_once: RunOnce, tmp_path: Path
+) -> None:
+    """Its start is in a file of the connector's, from where the recipe in docs/spark.md takes it."""
+    topic = new_topic()
+    numbers(broker.bootstrap, topic, 0, 10)
+    checkpoint = tmp_path / "checkpoint"
+    write_kafka_checkpoint(checkpoint, {"0": 4}, {"0": 7}, topic, done=False)
+
+    start = (checkpoint / "sources" / "0" / "0").read_text().splitlines()[-1]
+    assert values(run_once(tables.stream(subscribe=topic, startingOffsets=start).load())) == list(range(4, 10))
 
 
 @BIFROST_ONLY

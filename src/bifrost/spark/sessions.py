@@ -34,35 +34,64 @@ def session(
 ) -> SparkSession:
     """Makes or finds the session, registers the source, and sends the package along if asked.
 
-    `ship="zip"` sends the package itself, for executors that have the libraries it needs; `ship="venv"` sends the whole
-    virtual environment of this program, packed by venv-pack. With `check` the executors of a cluster are asked what
-    they lack, which takes one small job.
+    `ship="zip"` sends the package itself, for executors that have the libraries it needs; `ship="venv"` sends all
+    libraries of this program's virtual environment. With `check` the executors of a cluster are asked what they lack,
+    which takes one small job.
     """
     from pyspark.sql import SparkSession
 
-    from bifrost.spark.shipping import venv_config, zip_package
+    from bifrost.spark.shipping import zip_package
     from bifrost.spark.source import BifrostSource
 
+    running = SparkSession.getActiveSession() is not None
+    settings = {name: str(value) for name, value in (config or {}).items()}
+    if ship == "venv":
+        settings |= _with_libraries(settings, running)
+    elif ship not in (None, "zip"):
+        raise OptionError(f"ship cannot be {ship!r}", "It is 'zip', 'venv' or None.")
+    _choose_python(master)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
-        if _is_local(master):
-            # Spark would start whatever python3 comes first on the path, which may know nothing of this package.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {name: str(value) for name, value in (config or {}).items()}
-    if ship == "venv":
-        settings = venv_config() | settings
-    elif ship not in (None, "zip"):
-        raise OptionError(f"ship cannot be {ship!r}", "It is 'zip', 'venv' or None.")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if ship == "zip":
-        spark.sparkContext.addPyFile(str(zip_package()))
-    spark.dataSource.register(BifrostSource)
-    if check and not _is_local(str(spark.sparkContext.master)):
-        tell_what_executors_lack(spark)
+    try:
+        if ship == "zip":
+            spark.sparkContext.addPyFile(str(zip_package()))
+        spark.dataSource.register(BifrostSource)
+        if check and not _is_local(str(spark.sparkContext.master)):
+            tell_what_executors_lack(spark)
+    except BaseException:
+        if not running:
+            spark.stop()  # or the next call would find it, and could not give it what it lacks
+        raise
     return spark
+
+
+def _with_libraries(settings: Mapping[str, str], running: bool) -> dict[str, str]:
+    from bifrost.spark.shipping import libraries_config, pack_libraries
+
+    if running:
+        raise OptionError(
+            "ship='venv' cannot be had in a session that is running already", "Stop it first, or use ship='zip'."
+        )
+    _log.info("packing the libraries of %s", sys.prefix)
+    return libraries_config(pack_libraries(), settings)
+
+
+def _choose_python(master: str | None) -> None:
+    """Spark plans a query in a Python process on the driver. It has to be this Python, which knows this package.
+
+    For a cluster Spark takes the name of one interpreter for both sides: `python3`, unless PYSPARK_PYTHON says
+    otherwise. The name stays, and means this interpreter on the driver, as if its environment were activated.
+    """
+    if "PYSPARK_PYTHON" in os.environ or master is None:
+        return
+    if _is_local(master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    else:
+        os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
 
 
 def _is_local(master: str) -> bool:
@@ -71,20 +100,27 @@ def _is_local(master: str) -> bool:
 
 
 def tell_what_executors_lack(spark: SparkSession) -> list[str]:
-    """Asks an executor which modules it can import; raises for one that is needed, and warns of one that is missed."""
-    lacking = spark.sparkContext.parallelize([0], 1).mapPartitions(_lacking).collect()
-    missing = sorted({name for name in lacking if name not in _FASTER})
+    """Asks executors which modules they can import; raises for one that is needed, and warns of one that is missed."""
+    wanted = ("bifrost", *_NEEDED, *_FASTER)
+
+    def lacking(_: object) -> list[tuple[str, str]]:
+        """Inside, for Spark to send it as it stands: an executor may have no module to import it from."""
+        from importlib.util import find_spec
+        from socket import gethostname
+
+        return [(gethostname(), name) for name in wanted if find_spec(name) is None]
+
+    context = spark.sparkContext
+    tasks = context.defaultParallelism
+    found = sorted(set(context.parallelize(range(tasks), tasks).mapPartitions(lacking).collect()))
+    missing = [(host, name) for host, name in found if name not in _FASTER]
     if missing:
+        hosts = ", ".join(sorted({host for host, _ in missing}))
+        names = ", ".join(sorted({name for _, name in missing}))
         raise OptionError(
-            f"the executors' Python lacks {', '.join(missing)}",
+            f"the Python of the executors on {hosts} lacks {names}",
             "Install bifrost-stream[spark] there, or let session(ship='venv') bring everything along.",
         )
-    if lacking:
+    if found:
         _log.warning("the executors' Python has no numba: reading and writing takes several times the processor time")
-    return sorted(lacking)
-
-
-def _lacking(_: object) -> list[str]:
-    from importlib.util import find_spec
-
-    return [name for name in ("bifrost", *_NEEDED, *_FASTER) if find_spec(name) is None]
+    return sorted({name for _, name in found})

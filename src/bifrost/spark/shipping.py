@@ -1,13 +1,13 @@
-"""The package, or the whole environment, as a file that Spark sends to its executors."""
+"""The package, or all libraries of this program's environment, as a file that Spark sends to its executors."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
+import sysconfig
+import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,43 +15,67 @@ from bifrost import __version__
 from bifrost.client.errors import UnsupportedError
 
 _UNPACKED: Final = "bifrost_env"
+_OWN: Final = ("bifrost", "pyspark_bifrost")
+_LEFT_OUT: Final = ("pyspark", "py4j", "pip", "setuptools", "_distutils_hack", "__pycache__")
+"""Spark gives executors its own Python part, and nothing is installed there."""
 
 
 def zip_package(directory: Path | None = None) -> Path:
     """`bifrost` and `pyspark_bifrost` as a zip; made anew each time, since sources may have changed."""
-    import bifrost
-    import pyspark_bifrost
-
-    folder = Path(tempfile.mkdtemp(prefix="bifrost-")) if directory is None else directory
-    target = folder / f"bifrost_stream-{__version__}.zip"
+    target = _folder(directory) / f"bifrost_stream-{__version__}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for package in (bifrost, pyspark_bifrost):
-            assert package.__file__ is not None
-            root = Path(package.__file__).parent
+        for root in _own_packages():
             for path in sorted(root.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     archive.write(path, path.relative_to(root.parent))
     return target
 
 
-def venv_config(directory: Path | None = None) -> dict[str, str]:
-    """Packs this program's virtual environment, and says how executors are to use it.
+def pack_libraries(directory: Path | None = None) -> Path:
+    """What is installed in this program's virtual environment, and this package wherever it lies.
 
-    In client mode the driver starts that interpreter too, under the very same relative path: hence the link to it in
-    the working directory.
+    Only libraries, no interpreter: in client mode Spark would start a packed one on the driver too, under a path that
+    only executors have.
     """
-    tool = shutil.which("venv-pack", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
-    if sys.prefix == sys.base_prefix or tool is None:
+    if sys.prefix == sys.base_prefix:
         raise UnsupportedError(
-            "there is no virtual environment to send" if tool is not None else "venv-pack is not installed",
-            "Run inside a virtual environment with pip install venv-pack, or use ship='zip'.",
+            "there is no virtual environment to send", "Run inside a virtual environment, or use ship='zip'."
         )
-    folder = Path(tempfile.mkdtemp(prefix="bifrost-")) if directory is None else directory
-    archive = folder / "bifrost_env.tar.gz"
-    subprocess.run([tool, "--quiet", "--force", "--prefix", sys.prefix, "--output", str(archive)], check=True)
-    link = Path(_UNPACKED)
-    if not link.exists():
-        link.symlink_to(sys.prefix)
-    python = f"./{_UNPACKED}/bin/python"
-    os.environ["PYSPARK_PYTHON"] = python
-    return {"spark.archives": f"{archive}#{_UNPACKED}", "spark.pyspark.python": python}
+    target = _folder(directory) / f"{_UNPACKED}.tar.gz"
+    # Much of it hardly shrinks; whoever packs more tightly waits for it at every start.
+    with tarfile.open(target, "w:gz", compresslevel=1, dereference=True) as archive:
+        for path in [*_own_packages(), *_installed()]:
+            archive.add(path, path.name, filter=_without_caches)
+    return target
+
+
+def libraries_config(archive: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Has Spark unpack the archive where its executors run, and their Python look there before anywhere else."""
+    archives, path = "spark.archives", "spark.executorEnv.PYTHONPATH"
+    return {
+        archives: ",".join(filter(None, (f"{archive}#{_UNPACKED}", settings.get(archives)))),
+        path: ":".join(filter(None, (_UNPACKED, settings.get(path)))),
+    }
+
+
+def _folder(directory: Path | None) -> Path:
+    return Path(tempfile.mkdtemp(prefix="bifrost-")) if directory is None else directory
+
+
+def _own_packages() -> list[Path]:
+    import bifrost
+    import pyspark_bifrost
+
+    return [Path(str(package.__file__)).parent for package in (bifrost, pyspark_bifrost)]
+
+
+def _installed() -> Iterator[Path]:
+    paths = sysconfig.get_paths()
+    for folder in sorted({paths["purelib"], paths["platlib"]}):
+        for path in sorted(Path(folder).iterdir()):
+            if path.name not in (*_OWN, *_LEFT_OUT) and path.suffix != ".pth":
+                yield path
+
+
+def _without_caches(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.endswith("/__pycache__") else member

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import sysconfig
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from pyspark import TaskContext
 
 from bifrost.client.errors import UnsupportedError
 from bifrost.spark import worker
-from bifrost.spark.sessions import _is_local, _lacking, session
-from bifrost.spark.shipping import venv_config, zip_package
+from bifrost.spark.sessions import _is_local, session
+from bifrost.spark.shipping import libraries_config, pack_libraries, zip_package
 
 
 def test_the_package_runs_from_a_zip(tmp_path: Path) -> None:
@@ -39,7 +41,6 @@ def test_finding_the_source_loads_nothing_heavy() -> None:
 def test_only_real_clusters_are_asked_what_they_lack() -> None:
     assert [_is_local(each) for each in ("local", "local[2]", "local[*]")] == [True] * 3
     assert [_is_local(each) for each in ("local-cluster[2,1,1024]", "spark://host:7077", "yarn")] == [False] * 3
-    assert _lacking(None) == [], "this environment has everything"
 
 
 def test_an_unknown_way_to_ship() -> None:
@@ -47,10 +48,41 @@ def test_an_unknown_way_to_ship() -> None:
         session(ship="tar")  # type: ignore[arg-type]
 
 
-def test_without_a_tool_an_environment_cannot_be_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("bifrost.spark.shipping.shutil.which", lambda *_, **__: None)
-    with pytest.raises(UnsupportedError, match="pip install venv-pack"):
-        venv_config(tmp_path)
+def test_an_environment_is_sent_without_what_spark_brings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    for name in ("library/part", "library/__pycache__", "pyspark", "bifrost"):
+        (installed / name).mkdir(parents=True)
+    (installed / "library" / "part" / "code.so").touch()
+    (installed / "linked").symlink_to(installed / "library")
+    (installed / "elsewhere.pth").write_text("/somewhere/else")
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: dict.fromkeys(("purelib", "platlib"), str(installed)))
+    with tarfile.open(pack_libraries(tmp_path)) as archive:
+        names = set(archive.getnames())
+    assert {name for name in names if name.split("/")[0] not in ("bifrost", "pyspark_bifrost")} == {
+        "library",
+        "library/part",
+        "library/part/code.so",
+        "linked",
+        "linked/part",
+        "linked/part/code.so",
+    }
+    assert {"bifrost/spark/source.py", "pyspark_bifrost/__init__.py"} <= names, "from where they are imported"
+
+
+def test_outside_an_environment_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    with pytest.raises(UnsupportedError, match="Run inside a virtual environment, or use ship='zip'"):
+        pack_libraries(tmp_path)
+
+
+def test_what_the_program_sends_by_itself_is_sent_too() -> None:
+    archives, path = "spark.archives", "spark.executorEnv.PYTHONPATH"
+    archive = Path("env.tar.gz")
+    assert libraries_config(archive, {}) == {archives: "env.tar.gz#bifrost_env", path: "bifrost_env"}
+    assert libraries_config(archive, {archives: "data.zip", path: "theirs"}) == {
+        archives: "env.tar.gz#bifrost_env,data.zip",
+        path: "bifrost_env:theirs",
+    }
 
 
 def test_a_worker_freezes_what_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:

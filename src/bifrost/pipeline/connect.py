@@ -48,8 +48,8 @@ def connected(
         if master.startswith("sc://"):
             url = master
         else:
-            driver = _running() or stack.enter_context(_started(name, master, settings, log))
-            url = f"sc://localhost:{_port(driver)}"
+            running = _running() or stack.enter_context(driver(name, master, settings, log))
+            url = f"sc://localhost:{_port(running)}"
         builder: Any = ConnectSession.builder.remote(url).config("spark.sql.connect.serverStacktrace.enabled", "false")
         for key, value in runtime.items():
             builder = builder.config(key, value)
@@ -72,7 +72,10 @@ def _running() -> SparkSession | None:
 
 
 @contextmanager
-def _started(name: str, master: str, settings: Mapping[str, str], log: Path | None) -> Iterator[SparkSession]:
+def driver(
+    name: str, master: str, settings: Mapping[str, str] | None = None, log: Path | None = None
+) -> Iterator[SparkSession]:
+    """A session in which any number of pipelines can run, one after the other: every `run` meanwhile uses it."""
     from bifrost.spark import session
 
     os.environ.setdefault(_TOKEN, secrets.token_hex())
@@ -80,23 +83,23 @@ def _started(name: str, master: str, settings: Mapping[str, str], log: Path | No
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         with _printing_to(log):
-            driver = session(name, master=master, config=_QUIET | SERVER | dict(settings))
+            started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
     except Exception as error:
         raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
     try:
-        yield driver
+        yield started
     finally:
-        driver.stop()
+        started.stop()
 
 
-def _port(driver: SparkSession) -> int:
+def _port(running: SparkSession) -> int:
     """Where its Connect server listens."""
-    if "SparkConnectPlugin" not in str(driver.sparkContext.getConf().get("spark.plugins", "")):
+    if "SparkConnectPlugin" not in str(running.sparkContext.getConf().get("spark.plugins", "")):
         raise UnsupportedError(
             "this program has a Spark session that cannot run pipelines",
             "Stop it, or make it with the settings of bifrost.pipeline.connect.SERVER.",
         )
-    service = getattr(getattr(driver._jvm, _SERVICE), "MODULE$")
+    service = getattr(getattr(running._jvm, _SERVICE), "MODULE$")
     return int(service.localPort())
 
 

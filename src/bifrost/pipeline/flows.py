@@ -14,6 +14,11 @@ WAITING: Final = "waiting"
 RUNNING: Final = "running"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
+OUT_OF_ORDER: Final = (
+    "started before the flows whose tables it reads were done, so it missed what they wrote in this run: "
+    "use select, not withColumn, drop or withWatermark, on a table of the same pipeline"
+)
+"""Spark looks such a table up as it loads the definition, if an earlier run has made it, and forgets its flow."""
 _STATES: Final = {
     "QUEUED": WAITING,
     "PLANNING": RUNNING,
@@ -41,6 +46,8 @@ class Flow:
     """Topics."""
     writes: str | None = None
     """A topic."""
+    after: tuple[str, ...] = ()
+    """Flows that write the tables it reads."""
     state: str = WAITING
     rows_read: int | None = None
     rows_written: int | None = None
@@ -82,8 +89,10 @@ class Flows:
         flow.state = _STATES[told["state"]]
         # Spark starts a failed flow again, and says of some that they are complete before it says that they failed.
         flow.problem = cause(message.partition("\n")[2]) if flow.state == FAILED else flow.problem
-        if flow.state == COMPLETED and flow.problem:
+        if flow.state == COMPLETED and flow.problem != OUT_OF_ORDER:
             flow.problem = ""
+        elif flow.state == RUNNING and any(self.get(each).state in (WAITING, RUNNING) for each in flow.after):
+            flow.problem = OUT_OF_ORDER
         return flow
 
     def progress(self, report: Mapping[str, Any]) -> Flow | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.pipeline.failures import PipelineError, cause
@@ -20,11 +20,29 @@ FORMAT: Final = "bifrost"
 
 @dataclass(slots=True)
 class Graph:
-    """What Spark knows by `id`; flows in the order of their definition, each with what it writes."""
+    """What Spark knows by `id`: flows in the order of their definition, each with what it writes and reads."""
 
     id: str
     targets: dict[str, str] = field(default_factory=dict)
     uses: list[TopicUse] = field(default_factory=list)
+    tables: dict[str, set[str]] = field(default_factory=dict)
+    """Tables and views that a flow reads, by the name of the flow."""
+    views: set[str] = field(default_factory=set)
+    """Temporary ones, which are no flows of a run: whoever reads them reads what they read."""
+
+    def inline_views(self) -> None:
+        """Gives what views use to the flows that read them, and forgets the views."""
+        for flow in [flow for flow in self.targets if flow not in self.views]:
+            behind = self._views_behind(flow, set())
+            self.uses.extend(replace(use, owner=flow) for use in self.uses if use.owner in behind)
+        self.uses = [use for use in self.uses if use.owner not in self.views]
+        self.targets = {flow: target for flow, target in self.targets.items() if flow not in self.views}
+
+    def _views_behind(self, flow: str, seen: set[str]) -> set[str]:
+        for view in self.tables.get(flow, set()) & self.views - seen:
+            seen.add(view)
+            self._views_behind(view, seen)
+        return seen
 
 
 def load_graph(spark: SparkSession, project: Project) -> Graph:
@@ -41,6 +59,7 @@ def load_graph(spark: SparkSession, project: Project) -> Graph:
         registry._client = _Listener(registry._client, graph)
         with redirect_stdout(io.StringIO()):  # Spark prints what it imports
             register_definitions(project.file, registry, spec, spark, graph.id)
+        graph.inline_views()
     except (PySparkException, SyntaxError, ImportError, NameError, AttributeError, TypeError, ValueError) as error:
         raise PipelineError(f"{_place(error, project)}{_said(error)}") from error
     return graph
@@ -58,18 +77,31 @@ class _Listener:
 
     def execute_command(self, command: Any) -> Any:
         told = command.pipeline_command
-        if told.HasField("define_output") and told.define_output.sink_details.format == FORMAT:
-            options = dict(told.define_output.sink_details.options)
-            self._graph.uses.append(TopicUse(told.define_output.output_name, options, is_sink=True))
+        if told.HasField("define_output"):
+            self._output(told.define_output)
         elif told.HasField("define_flow"):
-            flow = told.define_flow
-            self._graph.targets[flow.flow_name] = flow.target_dataset_name
-            self._graph.uses.extend(
-                TopicUse(flow.flow_name, dict(read.data_source.options), read.is_streaming)
-                for read in _reads(flow.relation_flow_details.relation)
-                if read.data_source.format == FORMAT
-            )
+            self._flow(told.define_flow)
         return self._heard.execute_command(command)
+
+    def _output(self, output: Any) -> None:
+        from pyspark.sql.connect.proto import OutputType
+
+        if output.output_type == OutputType.TEMPORARY_VIEW:
+            self._graph.views.add(output.output_name)
+        elif output.sink_details.format == FORMAT:
+            self._graph.uses.append(TopicUse(output.output_name, dict(output.sink_details.options), is_sink=True))
+
+    def _flow(self, flow: Any) -> None:
+        reads = list(_reads(flow.relation_flow_details.relation))
+        self._graph.targets[flow.flow_name] = flow.target_dataset_name
+        self._graph.tables[flow.flow_name] = {
+            read.named_table.unparsed_identifier for read in reads if read.HasField("named_table")
+        }
+        self._graph.uses.extend(
+            TopicUse(flow.flow_name, dict(read.data_source.options), read.is_streaming)
+            for read in reads
+            if read.data_source.format == FORMAT
+        )
 
 
 def _reads(message: Any) -> Iterator[Any]:

@@ -143,6 +143,9 @@ class _Run:
         for name, target in graph.targets.items():
             flow = self._flows.get(name)
             flow.target = target
+            flow.after = tuple(
+                each for each, its_target in graph.targets.items() if its_target in graph.tables.get(name, ())
+            )
             flow.reads = tuple(
                 topic for use in graph.uses if use.owner == name and not use.is_sink for topic in use.names
             )

@@ -17,12 +17,13 @@ _MODULES: Final = ("pyspark", "grpc", "grpc_status", "yaml", "pandas", "pyarrow"
 _INSTALL_SPARK: Final = "pip install 'bifrost-stream[spark]'"
 
 
-def require_spark() -> None:
-    """Raises MissingSoftwareError, which names the one thing to install."""
+def require_spark(master: str = "local") -> None:
+    """Raises MissingSoftwareError, which names the one thing to install. A driver elsewhere needs no Java here."""
     missing = [name for name in _MODULES if find_spec(name) is None]
     if missing:
         raise MissingSoftwareError(f"Python here has no {missing[0]}, which pipelines need", f"{_INSTALL_SPARK}")
-    require_java()
+    if not master.startswith("sc://"):
+        require_java()
 
 
 def require_java() -> None:

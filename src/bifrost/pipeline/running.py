@@ -65,7 +65,7 @@ def run(
     """
     watch = watcher or Watcher()
     file = find_spec_file(Path(path))
-    require_spark()
+    require_spark(master or LOCAL)
     watch.stage("reading the project")
     project = read_project(file, storage)
     configured = {**project.configuration, **(settings or {})}

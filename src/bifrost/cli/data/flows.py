@@ -18,8 +18,9 @@ from bifrost.pipeline.flows import Flow
 from bifrost.pipeline.running import Watcher
 
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
+    from rich.console import RenderableType
     from rich.live import Live
+    from rich.spinner import Spinner
 
 
 def is_terminal() -> bool:
@@ -82,8 +83,10 @@ class LiveFlows(View):
 
     def __init__(self) -> None:
         self._stage = "starting"
+        self._is_over = False
         self._flows: list[Flow] = []
         self._live: Live | None = None
+        self._spinner: Spinner | None = None
         self._terminal: TextIO | None = None
 
     def __enter__(self) -> Self:
@@ -91,11 +94,12 @@ class LiveFlows(View):
         from rich.live import Live
 
         self._terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
-        self._live = Live(console=Console(file=self._terminal, force_terminal=True), get_renderable=self._render)
+        self._live = Live(console=Console(file=self._terminal, force_terminal=True), get_renderable=self.render)
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_over = True
         if self._live is not None and self._terminal is not None:
             self._live.stop()
             self._terminal.close()
@@ -108,19 +112,17 @@ class LiveFlows(View):
 
     def end(self, state: str, seconds: float) -> None:
         self._stage = f"{state} after {seconds:.0f} s" if seconds else state
-        if self._live is not None:
-            self._live.update(self._final(), refresh=True)
+        self._is_over = True
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
+        """As it is now; something moves until all is over."""
         from rich.console import Group
         from rich.spinner import Spinner
 
-        return Group(*self._tables(), Spinner("dots", text=self._stage))
-
-    def _final(self) -> Group:
-        from rich.console import Group
-
-        return Group(*self._tables(), self._stage)
+        if self._spinner is None:
+            self._spinner = Spinner("dots")
+        self._spinner.update(text=self._stage)
+        return Group(*self._tables(), self._stage if self._is_over else self._spinner)
 
     def _tables(self) -> Sequence[RenderableType]:
         from rich import box

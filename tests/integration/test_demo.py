@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("example", ["fleet", "orders"])
 def test_without_java_the_other_half_runs(example: str, tmp_path: Path) -> None:
     (tmp_path / "apt-get").touch(mode=0o755)
-    environment = {
-        name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}
-    } | {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "PATH"}} | {
+        "PATH": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+    }
     size = {"fleet": ["--trucks", "3", "--hours", "0.5"], "orders": ["--orders", "200"]}[example]
     ran = subprocess.run(
         [sys.executable, "-m", f"examples.{example}.demo", *size],

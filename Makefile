@@ -19,12 +19,15 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Bifrost needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11.")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo 'This Python cannot make virtual environments: install the package python3-venv.'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --constraint constraints.txt --editable '.[dev]'
+	@echo 'installing into $(VENV), once; PySpark alone is some 400 MB:'
+	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[dev]' \
+		| awk '/^ *(Collecting|Downloading|Building|Preparing|Installing)/ {$$1 = $$1; printf "\r\033[K  %.76s", $$0; fflush()} END {printf "\r\033[K"}'
+	@echo 'installed'
 	@touch $@
 
 install: $(READY) ## make the virtual environment in .venv
 
-demo: $(READY) ## a fleet of trucks through an embedded broker, with the numbers that prove nothing is missing
+demo: $(READY) ## a fleet of trucks: broker, topic, Spark pipeline, alerts, a map, and proof that nothing is missing
 	@$(BIN)/python -m examples.fleet.demo
 
 test: $(READY) ## every test: unit, property, simulator, real clients, Apache Kafka as oracle

@@ -1,173 +1,193 @@
-"""`make demo`: a real broker, a real Kafka client, and proof that nothing went missing.
+"""`make demo`: trucks → topic → Spark pipeline → a table and a topic of alerts, and proof that nothing went missing.
 
-An embedded Bifrost node starts in this process. confluent-kafka, a client that knows nothing of Bifrost, streams truck
-positions into a topic of ten partitions, keyed by truck, and reads them back. Then every truck's reports are counted
-and their order is checked.
+An embedded Bifrost node starts in this process. A fleet sends its positions, which are read back and compared one by
+one. Then the pipeline of this directory runs twice: late reports and the watermark need a second run to meet. What it
+found is compared with what plain Python counts. Without Java or PySpark, only the first half runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import random
 import sys
+import tempfile
 import time
-from collections import Counter, defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
-from rich.live import Live
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bifrost.pipeline.failures import MissingSoftwareError
+from bifrost.pipeline.prerequisites import require_spark
 from bifrost.testing import Cluster
-from examples.fleet.trucks import fleet, reports
+from examples.fleet.delivery import Proof, create_topics, read_back, send
+from examples.fleet.expected import Expected, expect
+from examples.fleet.trucks import Report, day, fleet
 
-TOPIC = "truck-positions"
-PARTITIONS = 10
+PROJECT = Path(__file__).parent
+MASTER = "local[2]"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reports", type=int, default=200_000, help="how many positions to send")
     parser.add_argument("--trucks", type=int, default=25, help="how many trucks drive")
+    parser.add_argument("--hours", type=float, default=8, help="how long their day is")
+    parser.add_argument("--map", type=Path, default=Path("fleet.png"), help="where to draw the map")
     options = parser.parse_args()
-    console = Console()
+    # A copy of the terminal: while Spark starts, what it prints goes to a file, and this goes on.
+    console = Console(
+        file=os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8"), force_terminal=sys.stdout.isatty()
+    )
+    rng = random.Random(2026)
+    reports = day(fleet(options.trucks, rng), options.hours, rng)
     console.print(
         Panel(
             "[bold]Bifrost[/bold] runs inside this process: a broker that speaks Kafka's protocol.\n"
-            f"{options.trucks} trucks report {options.reports:,} positions through confluent-kafka.\n"
-            "A truck's name is the message key, so all of its reports share one of ten partitions and stay in order.\n"
-            "Every write is acknowledged only once it is safe on disk (flush.policy=ack).",
+            f"{options.trucks} trucks send {len(reports):,} positions, some of them late, some nonsense.\n"
+            "Spark reads them with format('bifrost'), and no jar: cleaned, then speed\n"
+            "and stops in windows of five minutes, then alerts back to a topic.",
             title="The fleet",
             expand=False,
         )
     )
+    try:
+        require_spark()
+        missing = None
+    except MissingSoftwareError as error:
+        missing = error
     started = time.perf_counter()
     with Cluster(flush_policy="ack") as cluster:
         console.print(
-            f"broker up at [cyan]{cluster.bootstrap}[/cyan] after {(time.perf_counter() - started) * 1000:.0f} ms"
+            f"broker at [cyan]{cluster.bootstrap}[/cyan] after {(time.perf_counter() - started) * 1000:.0f} ms"
         )
-        create_topic(cluster.bootstrap)
-        sent, acknowledged = produce(cluster.bootstrap, options.reports, options.trucks, console)
-        read = consume(cluster.bootstrap, sum(acknowledged.values()), console)
-        return report(console, sent, acknowledged, read)
+        create_topics(cluster.bootstrap)
+        if missing is not None:
+            good = deliver(console, cluster.bootstrap, reports)
+            console.print(
+                f"\n[yellow]The rest needs Spark.[/yellow] {missing.problem}. Install it, and run this again:"
+            )
+            console.print(f"\n    {missing.hint}\n")
+            return 0 if good else 1
+        return 0 if analyse(console, cluster.bootstrap, reports, options.map) else 1
 
 
-def create_topic(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])[TOPIC].result(10)
+def deliver(console: Console, bootstrap: str, reports: list[Report], already: int = 0) -> bool:
+    """Sends what is not sent yet, reads everything back and compares."""
+    acknowledged = already + send(bootstrap, reports[already:])
+    proof = read_back(bootstrap, reports, acknowledged)
+    console.print(proof_table(proof))
+    return proof.good
 
 
-def progress_bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+def analyse(console: Console, bootstrap: str, reports: list[Report], picture: Path) -> bool:
+    """Half of the day, a run, the other half, a run; then the comparison."""
+    from bifrost.pipeline.connect import driver
 
-
-def produce(bootstrap: str, count: int, trucks: int, console: Console) -> tuple[Counter[str], Counter[int]]:
-    """Send every report; returns how many each truck sent and how many each partition acknowledged."""
-    rng = random.Random(2026)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "partitioner": "murmur2_random",
-            "compression.type": "lz4",
-            "linger.ms": 5,
+    half = len(reports) // 2
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
+        settings = {
+            "spark.sql.warehouse.dir": f"{folder}/tables",
+            "spark.driver.host": "127.0.0.1",
+            # The day is short: code that is compiled for speed would not live to see it.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         }
-    )
-    sent: Counter[str] = Counter()
-    acknowledged: Counter[int] = Counter()
+        began = time.perf_counter()
+        with ThreadPoolExecutor(1) as pool, console.status("Spark starts") as status:
 
-    def on_delivery(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            acknowledged[message.partition()] += 1
+            def tell(text: str) -> None:
+                status.update(f"Spark starts; meanwhile {text}")
 
-    with progress_bar(console) as progress:
-        task = progress.add_task("sending ", total=count)
-        for number, (truck, value) in enumerate(reports(fleet(trucks, rng), count, rng), 1):
-            while True:
-                try:
-                    producer.produce(TOPIC, key=truck, value=value, on_delivery=on_delivery)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            sent[truck] += 1
-            if number % 500 == 0:
-                producer.poll(0)
-                progress.update(task, completed=sum(acknowledged.values()))
-        producer.flush(30)
-        progress.update(task, completed=sum(acknowledged.values()))
-    return sent, acknowledged
+            prepared = pool.submit(prepare, bootstrap, reports[:half], tell)
+            with driver("fleet", MASTER, settings, Path(folder) / "spark.log") as spark:
+                prepared.result()
+                status.stop()
+                up_s = time.perf_counter() - began
+                console.print(f"Spark {spark.version} up after {up_s:.0f} s; {half:,} positions sent meanwhile")
+                run_once(console, bootstrap, Path(folder), "the first half of the day")
+                proven = deliver(console, bootstrap, reports, half)
+                run_once(console, bootstrap, Path(folder), "the second half, with what comes late")
+                expected = expect([reports[:half], reports[half:]])
+                return compare(console, spark, bootstrap, expected, picture) and proven
 
 
-def consume(bootstrap: str, count: int, console: Console) -> dict[str, list[tuple[int, int]]]:
-    """Read everything from the beginning: (partition, sequence) of every report, by truck, in the order read."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "fleet-demo",
-            "enable.auto.commit": False,
-            "enable.partition.eof": False,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    read: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    latest: dict[str, dict[str, object]] = {}
-    total, deadline = 0, time.monotonic() + 60
-    with Live(console=console, refresh_per_second=8) as live:
-        while total < count and time.monotonic() < deadline:
-            for message in consumer.consume(5_000, timeout=1.0):
-                if message.error() is not None:
-                    console.print(f"[red]{message.error()}[/red]")
-                    continue
-                position = json.loads(message.value())
-                read[position["truck"]].append((message.partition(), position["seq"]))
-                latest[position["truck"]] = position
-                total += 1
-            live.update(positions_table(latest, read, total))
-    consumer.close()
-    return read
+def prepare(bootstrap: str, reports: list[Report], tell: Callable[[str], None]) -> None:
+    """While Spark starts: the first half of the day is sent, and kernels are compiled if this machine has none yet."""
+    from bifrost.columnar.kernels.warming import warm_up
+
+    send(bootstrap, reports, lambda number: tell(f"the fleet sends: {number:,}"))
+    tell("kernels are compiled, once on this machine")
+    warm_up()
+    tell("nothing is left to do")
 
 
-def positions_table(latest: dict[str, dict[str, object]], read: dict[str, list[tuple[int, int]]], total: int) -> Table:
-    table = Table(title=f"read back so far: {total:,}", title_justify="left")
-    for heading in ("truck", "partition", "reports", "last position", "km/h"):
-        table.add_column(heading, justify="left" if heading == "truck" else "right")
-    for truck in sorted(latest)[:10]:
-        position = latest[truck]
-        place = f"{position['lat']:.3f} N {position['lon']:.3f} E"
-        table.add_row(truck, str(read[truck][-1][0]), f"{len(read[truck]):,}", place, str(position["speed_kmh"]))
-    if len(latest) > 10:
-        table.add_row(f"… {len(latest) - 10} more", "", "", "", "", style="dim")
-    return table
+def run_once(console: Console, bootstrap: str, folder: Path, what: str) -> None:
+    from bifrost.cli.data.flows import describe
+    from bifrost.pipeline import Flow, run
+    from bifrost.pipeline.running import Watcher
 
+    began = time.perf_counter()
+    with console.status(f"pipeline: {what}") as status:
 
-def report(
-    console: Console, sent: Counter[str], acknowledged: Counter[int], read: dict[str, list[tuple[int, int]]]
-) -> int:
-    """Compare what was sent, acknowledged and read; returns the exit code."""
-    missing = sum(sent.values()) - sum(map(len, read.values()))
-    disordered = sum(
-        [seq for _, seq in reports_] != list(range(1, sent[truck] + 1)) for truck, reports_ in read.items()
-    )
-    scattered = sum(len({partition for partition, _ in reports_}) != 1 for reports_ in read.values())
-    table = Table(title="the proof", title_justify="left", show_header=False)
-    table.add_row("sent", f"{sum(sent.values()):,}")
-    table.add_row("acknowledged", f"{sum(acknowledged.values()):,} over {len(acknowledged)} partitions")
-    table.add_row("read back", f"{sum(map(len, read.values())):,}")
-    table.add_row("missing or doubled", str(missing))
-    table.add_row("trucks out of order", str(disordered))
-    table.add_row("trucks in more than one partition", str(scattered))
+        class Line(Watcher):
+            def changed(self, flows: list[Flow]) -> None:
+                status.update(" · ".join(f"{flow.name} {describe(flow)}" for flow in flows))
+
+        outcome = run(PROJECT, bootstrap=bootstrap, master=MASTER, storage=folder, watcher=Line())
+    table = Table(title=f"pipeline: {what}, {time.perf_counter() - began:.0f} s", title_justify="left")
+    for heading in ("flow", "state", "rows in", "rows out", "lag"):
+        table.add_column(heading, justify="left" if heading in {"flow", "state"} else "right")
+    for flow in outcome.flows:
+        counts = ["" if count is None else f"{count:,}" for count in (flow.rows_read, flow.rows_written, flow.lag)]
+        table.add_row(flow.name, flow.state, *counts)
     console.print(table)
-    good = missing == disordered == scattered == 0 and sum(sent.values()) == sum(acknowledged.values())
-    console.print(
-        "[green]Nothing is missing, and every truck is in order.[/green]" if good else "[red]Something is wrong.[/red]"
-    )
-    return 0 if good else 1
+
+
+def compare(console: Console, spark: object, bootstrap: str, expected: Expected, picture: Path) -> bool:
+    from examples.fleet.findings import look
+
+    with console.status("reading tables and alerts"):
+        findings = look(spark, bootstrap)  # type: ignore[arg-type]
+    kinds = [kind for _, kind, _ in findings.alerts]
+    table = Table(title="what it found", title_justify="left")
+    for heading in ("", "Spark", "plain Python"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("positions that make sense", f"{findings.positions:,}", f"{expected.positions:,}")
+    table.add_row("windows of five minutes, closed", f"{len(findings.windows):,}", f"{len(expected.windows):,}")
+    counted = sum(window.reports for window in findings.windows.values())
+    table.add_row("reports in them", f"{counted:,}", f"{sum(window.reports for window in expected.windows.values()):,}")
+    for kind in ("speeding", "standing"):
+        table.add_row(
+            f"alerts: {kind}", f"{kinds.count(kind):,}", f"{sum(each == kind for _, each, _ in expected.alerts):,}"
+        )
+    console.print(table)
+    console.print(f"too late to count: {expected.too_late:,} reports; still open: {expected.open:,} windows")
+    differences = findings.differences(expected)
+    for difference in differences:
+        console.print(f"[red]{difference}[/red]")
+    if find_spec("matplotlib") is not None:
+        from examples.fleet.map import draw
+
+        with console.status("drawing the map"):
+            draw(findings, picture)
+        console.print(f"map: [cyan]{picture}[/cyan]")
+    agree = "[green]Spark and plain Python agree in every window and every alert.[/green]"
+    console.print(agree if not differences else "[red]They do not agree.[/red]")
+    return not differences
+
+
+def proof_table(proof: Proof) -> Table:
+    table = Table(title="through the topic and back", title_justify="left", show_header=False)
+    table.add_row("sent", f"{proof.sent:,}")
+    table.add_row("acknowledged, so on disk", f"{proof.acknowledged:,}")
+    table.add_row("read back", f"{proof.read:,}")
+    table.add_row("trucks out of order", str(proof.disordered))
+    table.add_row("trucks in more than one partition", str(proof.scattered))
+    return table
 
 
 if __name__ == "__main__":

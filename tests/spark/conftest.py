@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bifrost.pipeline.connect import SERVER
 from tests.compat.conftest import broker, new_topic  # noqa: F401 - fixtures
 from tests.compat.servers import Server
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamReader
 
 CONFIG = {
+    **SERVER,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",

@@ -37,6 +37,9 @@ class Bifrost(LazyGroup):
             "Print messages as Kafka's console consumer does, with its options.",
             DATA,
         ),
+        "pipeline": Noun(
+            "bifrost.cli.pipeline", "app", "Make and run pipelines on Spark, from topics to topics.", DATA
+        ),
         "warm": Noun("bifrost.cli.warm", "warm", "Compile the kernels that read and write topics as Arrow.", DATA),
         "log": Noun("bifrost.cli.log", "app", "Look into the files of a partition.", LOOK),
         "settings": Noun(

@@ -1,0 +1,1 @@
+"""A shop: orders by category, and who has paid."""

@@ -1,0 +1,1 @@
+"""Pipelines without Spark: projects, flows, failures, what is missing."""

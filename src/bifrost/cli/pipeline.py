@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bifrost.cli.failure import INTERRUPTED
+from bifrost.cli.entry import INTERRUPTED
 from bifrost.cli.options import CONTEXT, Json, parse_assignments
 from bifrost.cli.output import remark
 

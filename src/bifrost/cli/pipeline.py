@@ -12,7 +12,9 @@ from bifrost.cli.entry import INTERRUPTED
 from bifrost.cli.options import CONTEXT, Json, parse_assignments
 from bifrost.cli.output import remark
 
-app = typer.Typer(no_args_is_help=True, context_settings=CONTEXT, help="Make and run pipelines on Spark.")
+app = typer.Typer(
+    no_args_is_help=True, context_settings=CONTEXT, help="Make and run pipelines on Spark, from topics to topics."
+)
 
 Where = Annotated[
     Path, typer.Argument(metavar="[PATH]", help="The project, or its spark-pipeline.yml.", show_default="here")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bifrost.cli.entry import INTERRUPTED
-from bifrost.cli.options import CONTEXT, Json, parse_assignments
+from bifrost.cli.options import CONTEXT, Bootstrap, Json, parse_assignments
 from bifrost.cli.output import remark
 
 app = typer.Typer(
@@ -18,16 +18,6 @@ app = typer.Typer(
 
 Where = Annotated[
     Path, typer.Argument(metavar="[PATH]", help="The project, or its spark-pipeline.yml.", show_default="here")
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        "-b",
-        metavar="ADDRESS",
-        help="host:port of the brokers. Else what the project says, BIFROST_BOOTSTRAP, localhost:9092.",
-        show_default=False,
-    ),
 ]
 Master = Annotated[
     str | None,
@@ -61,8 +51,7 @@ def init(
     and a topic, a test that runs all of it on a broker of its own, a README.
 
     \b
-    $ bifrost pipeline init readings
-    $ cd readings && pytest
+    $ bifrost pipeline init readings && cd readings && pytest
     """
     from bifrost.pipeline.scaffold import write_project
 
@@ -75,7 +64,7 @@ def init(
 def run(
     path: Where = Path(),
     master: Master = None,
-    bootstrap: Address = None,
+    bootstrap: Bootstrap = None,
     storage: Storage = None,
     conf: Conf = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check definitions and topics; run nothing.")] = False,
@@ -87,7 +76,8 @@ def run(
     """Run the pipeline over everything that is there now.
 
     Shows rows and lag of each flow while it runs. The next run goes on where
-    this one ends; Ctrl-C stops it, and nothing is lost.
+    this one ends; Ctrl-C stops it, and nothing is lost. An address that the
+    project names is taken before that of the environment.
 
     \b
     $ bifrost pipeline run
@@ -122,7 +112,7 @@ def run(
 
 @app.command()
 def validate(
-    path: Where = Path(), bootstrap: Address = None, master: Master = None, conf: Conf = None, as_json: Json = False
+    path: Where = Path(), bootstrap: Bootstrap = None, master: Master = None, conf: Conf = None, as_json: Json = False
 ) -> None:
     """Check definitions and topics; run nothing.
 

@@ -29,6 +29,7 @@ from tests.compat.clients.base import CODECS, LATEST, Codec, Stored
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import BROKERS, FOREIGN, NewTopicFunction, StartBroker, unique_name
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 PARTITIONS = 5
 PATIENCE_S = 60
@@ -360,8 +361,16 @@ def test_a_partition_that_does_not_exist_until_it_is_added(broker: Server, new_t
         with pytest.raises(UnknownPartitionError, match=f"topic {topic} has no partition 1. Its only partition is 0"):
             producer.send(topic, b"", partition=1)
         Confluent(broker.bootstrap).create_partitions(topic, 3)
-        producer._ledgers[topic].refresh_at = 0  # it is long ago that anybody asked
-        producer.send(topic, b"", partition=2).result(PATIENCE_S)
+
+        def is_there() -> bool:
+            producer._ledgers[topic].refresh_at = 0  # it is long ago that anybody asked
+            try:
+                producer.send(topic, b"", partition=2).result(PATIENCE_S)
+            except UnknownPartitionError:  # Kafka's controller has answered before its broker knows
+                return False
+            return True
+
+        eventually(is_there, "the new partition takes a message")
 
 
 def test_messages_that_are_too_large(broker: Server, new_topic: NewTopicFunction) -> None:

@@ -93,7 +93,7 @@ class Delivery:
     def add_done_callback(self, callback: DeliveryCallback) -> None:
         """Call `callback(delivery)` once it is done: in the producer's thread, or here and now if it is."""
         if self._callbacks is None:
-            with self._ledger.outbox.changed:  # two threads must not both make the list
+            with self._ledger.outbox.changed.lock:  # two threads must not both make the list
                 self._callbacks = self._callbacks or []
         self._callbacks.append(callback)
         if self._outcome is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as RdKafka
 
+from bifrost.client.changes import Changes
 from bifrost.client.errors import (
     BifrostError,
     InvalidRequestError,
@@ -44,7 +45,7 @@ class Outbox:
 
     def __init__(self, options: Mapping[str, Any], bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.changed = threading.Condition()
+        self.changed = Changes()
         self.busy = False
         self.closed = False
         self.failures = 0
@@ -55,8 +56,6 @@ class Outbox:
         self._own_error_cb = options.get("error_cb")
         self._waiting = 0
         self._flushing = 0
-        self._turn_over = threading.Event()
-        self._turn_over.set()
         try:
             self._rd = RdKafka({**options, "error_cb": self._on_error})
         except (KafkaException, TypeError, ValueError) as error:
@@ -105,7 +104,7 @@ class Outbox:
     def wait_for(self, condition: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Wait until deliveries have made the condition true; False if they have not in time."""
         self._refuse_to_wait_in_callbacks()
-        with self.changed:
+        with self.changed.lock:
             self._waiting += 1
             try:
                 return self.changed.wait_for(condition, timeout_s)
@@ -137,14 +136,13 @@ class Outbox:
     def take_turn(self) -> None:
         """Delivery reports are being served from here on, until none is ready any more."""
         self.busy = True
-        self._turn_over.clear()
 
     def give_way(self) -> None:
         """Let the reports that are ready be served. Not forever: a callback may wait for the one who waits here."""
         if self.closed:
             raise InvalidRequestError("the producer is closed", "Send inside its with block, or make another one.")
         if threading.current_thread() is not self._thread:
-            self._turn_over.wait(_GIVE_WAY_S)
+            self.wait_for(lambda: not self.busy, _GIVE_WAY_S)
 
     def note_failure(self, error: KafkaError, topic: str, partition: int) -> None:
         self.failures += 1
@@ -206,11 +204,9 @@ class Outbox:
                 self._rd.flush(_POLL_S) if self._flushing else self._rd.poll(_POLL_S)
             except BaseException as error:  # of a callback in config=, such as stats_cb
                 self._keep(error)
-            if self.busy:
-                self.busy = False
-                self._turn_over.set()
+            self.busy = False
             if self._waiting:
-                with self.changed:
+                with self.changed.lock:
                     self.changed.notify_all()
 
     def _refuse_to_wait_in_callbacks(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from bifrost.client.changes import Changes
 
 Item = TypeVar("Item")
 
@@ -31,7 +32,7 @@ class Channel(Generic[Item]):
         self._items: deque[Item] = deque()
         self._failure: BaseException | None = None
         self._closed = False
-        self._changed = threading.Condition()
+        self._changed = Changes()
 
     @property
     def closed(self) -> bool:
@@ -39,7 +40,7 @@ class Channel(Generic[Item]):
 
     def put(self, item: Item) -> bool:
         """Waits for room. False: nobody wants any more."""
-        with self._changed:
+        with self._changed.lock:
             self._changed.wait_for(lambda: self._closed or len(self._items) < self._room)
             if not self._closed:
                 self._items.append(item)
@@ -51,14 +52,14 @@ class Channel(Generic[Item]):
         return _Sending(self._leave)
 
     def _leave(self, failure: BaseException | None) -> None:
-        with self._changed:
+        with self._changed.lock:
             self._senders -= 1
             self._failure = self._failure or failure
             self._changed.notify_all()
 
     def get(self) -> Item | None:
         """The next item; None at the end. Raises what a sender failed with."""
-        with self._changed:
+        with self._changed.lock:
             self._changed.wait_for(lambda: self._items or not self._senders or self._failure or self._closed)
             if self._failure is not None and not self._items:
                 raise self._failure
@@ -70,7 +71,7 @@ class Channel(Generic[Item]):
 
     def close(self) -> None:
         """Lets senders go that wait for room."""
-        with self._changed:
+        with self._changed.lock:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()

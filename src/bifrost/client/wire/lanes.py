@@ -9,10 +9,10 @@ A batch that fails for good takes the lane with it: what came after it would lea
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import Final, NamedTuple
 
+from bifrost.client.changes import Changes
 from bifrost.client.errors import BifrostError, TimedOutError
 from bifrost.client.wire.failures import from_code, known_code
 from bifrost.client.wire.patience import Backoff
@@ -40,7 +40,7 @@ class Pending:
 
     __slots__ = ("_changed", "_failure", "_result")
 
-    def __init__(self, changed: threading.Condition) -> None:
+    def __init__(self, changed: Changes) -> None:
         self._changed = changed
         self._result: Appended | None = None
         self._failure: BifrostError | None = None
@@ -51,7 +51,7 @@ class Pending:
 
     def result(self, timeout: float | None = None) -> Appended:
         """Waits for the acknowledgement; raises why there is none."""
-        with self._changed:
+        with self._changed.lock:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise TimedOutError(f"no acknowledgement within {timeout:.3g} s", "Wait longer, or flush the producer.")
         if self._failure is not None:

@@ -12,6 +12,7 @@ import threading
 import time
 from typing import NamedTuple, Self
 
+from bifrost.client.changes import Changes
 from bifrost.client.errors import ConfigError, InvalidRequestError, TimedOutError
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.failures import TryAgain, from_code, known_code
@@ -52,7 +53,7 @@ class BatchProducer:
         self._settings = cluster.settings
         self._idempotent = idempotent
         self._max_in_flight = max_in_flight
-        self._changed = threading.Condition()
+        self._changed = Changes()
         self._identifying = threading.Lock()
         self._identity: Identity | None = None if idempotent else NOBODY
         self._lanes: dict[tuple[str, int], Lane] = {}
@@ -74,7 +75,7 @@ class BatchProducer:
         self._check_process()
         header = _checked(batch, records)
         identity = self._identify()
-        with self._changed:
+        with self._changed.lock:
             lane = self._lane(topic, partition)
             self._changed.wait_for(lambda: self._has_room(len(batch)) or lane.failure is not None or self._closed)
             if self._closed:
@@ -95,7 +96,7 @@ class BatchProducer:
         """Waits until everything is acknowledged, or raises the first failure, which names its partition."""
         self._check_process()
         sender = self._sender
-        with self._changed:
+        with self._changed.lock:
             settled = self._changed.wait_for(lambda: sender.first_failure or not sender.buffered_bytes, timeout)
         if sender.first_failure is not None:
             raise sender.first_failure
@@ -113,7 +114,7 @@ class BatchProducer:
             if flush and not self._closed:
                 self.flush()
         finally:
-            with self._changed:
+            with self._changed.lock:
                 self._closed = True
             self._sender.stop(InvalidRequestError("the producer was closed before this batch was acknowledged"))
 

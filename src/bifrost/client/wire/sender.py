@@ -14,6 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from bifrost.client.changes import Changes
 from bifrost.client.errors import BifrostError
 from bifrost.client.wire.cluster import Cluster, Leader
 from bifrost.client.wire.connection import Connection, Frame
@@ -49,7 +50,7 @@ class Link:
 class Sender:
     """Started by the first batch, stopped by its producer."""
 
-    def __init__(self, cluster: Cluster, changed: threading.Condition, *, acks: int, max_in_flight: int) -> None:
+    def __init__(self, cluster: Cluster, changed: Changes, *, acks: int, max_in_flight: int) -> None:
         self.buffered_bytes = 0
         """Of batches that are not settled."""
         self.first_failure: BifrostError | None = None
@@ -81,7 +82,7 @@ class Sender:
 
     def stop(self, failure: BifrostError) -> None:
         """Ends the thread. What is not settled by then fails."""
-        with self._changed:
+        with self._changed.lock:
             thread, self._thread = self._thread, None
             self._stopping = True
             if thread is None:
@@ -118,7 +119,7 @@ class Sender:
     def _ready_lanes(self) -> list[Lane]:
         now = time.monotonic()
         timeout_s = self._cluster.settings.delivery_timeout_ms / 1000
-        with self._changed:
+        with self._changed.lock:
             for key, lane in list(self._hungry.items()):
                 if gone := lane.expire(now, timeout_s):
                     self._settle(gone, lane.failure)
@@ -176,13 +177,13 @@ class Sender:
         return link
 
     def _pause(self, lanes: Iterable[Lane]) -> None:
-        with self._changed:
+        with self._changed.lock:
             for lane in lanes:
                 lane.pause(time.monotonic())
                 self._cluster.suspect(lane.topic)
 
     def _fail(self, lanes: Iterable[Lane], failure: BifrostError) -> None:
-        with self._changed:
+        with self._changed.lock:
             for lane in lanes:
                 self._settle(lane.fail(failure), failure)
 
@@ -192,7 +193,7 @@ class Sender:
         chosen: list[tuple[Lane, Batch]] = []
         topic_ids: dict[str, bytes] = {}
         size = 0
-        with self._changed:
+        with self._changed.lock:
             now = time.monotonic()
             for lane, leader in lanes:
                 if not lane.can_send(now) or (chosen and size + lane.next_bytes > settings.request_bytes):
@@ -232,7 +233,7 @@ class Sender:
 
     def _pause_s(self) -> float:
         """How long there is nothing to do unless an answer comes or a batch is added."""
-        with self._changed:
+        with self._changed.lock:
             now = time.monotonic()
             if self._stopping or any(lane.can_send(now) and self._may_send(lane) for lane in self._hungry.values()):
                 return 0.0
@@ -279,7 +280,7 @@ class Sender:
             for topic in response.topics
             for result in topic.partitions
         }
-        with self._changed:
+        with self._changed.lock:
             for lane, batch in sent.batches:
                 result = results.get((sent.topic_ids[lane.topic] if by_id else lane.topic, lane.partition))
                 if lane.holds(batch):
@@ -312,7 +313,7 @@ class Sender:
         del self._links[node_id]
         self._selector.unregister(link.connection)
         self._cluster.lost(link.connection)
-        with self._changed:
+        with self._changed.lock:
             now = time.monotonic()
             for lane in _lanes_of(link):
                 lane.pause(now)

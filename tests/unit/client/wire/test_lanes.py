@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
+from bifrost.client.changes import Changes
 from bifrost.client.errors import BifrostError, MessageTooLargeError, TimedOutError
 from bifrost.client.wire.lanes import SEQUENCES, Appended, Batch, Lane, Pending
 from bifrost.client.wire.patience import Backoff
 from bifrost.errors import ErrorCode
 
-CHANGED = threading.Condition()
+CHANGED = Changes()
 
 
 def lane_with(count: int, *, under_way: int = 0, under_way_max: int = 5) -> tuple[Lane, list[Batch]]:

@@ -1,6 +1,6 @@
 """Topics in and out of Spark: `format("bifrost")` beside Spark's own Kafka connector, in one session on one machine.
 
-    python -m bench.spark [--quick] [--only WORD] [--bootstrap HOST:PORT] [--packages org.apache.spark:… | --jars A,B]
+    python -m bench.spark [--quick] [--only WORD] [--unix-sockets] [--bootstrap HOST:PORT] [--packages P | --jars A,B]
 
 Every arm takes its turn in every round, on the same topics of one broker (an own process unless an address is given),
 after a round that nobody counts. A figure is the median. CPU seconds are those of the JVM, of Spark's Python
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import pathlib
 import shutil
 import statistics
@@ -276,20 +275,22 @@ def plot(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
 
 
 def session(options: argparse.Namespace, scratch: pathlib.Path) -> SparkSession:
-    from pyspark.sql import SparkSession
+    from bifrost.spark import session as bifrost_session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "3g")
-    builder = builder.config("spark.local.dir", str(scratch)).config("spark.log.level", "ERROR")
-    if not options.tcp:
-        builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+    config = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "3g",
+        "spark.local.dir": str(scratch),
+        "spark.python.unix.domain.socket.enabled": str(options.unix_sockets).lower(),
+    }
     if options.packages:
-        builder = builder.config("spark.jars.packages", options.packages)
+        config["spark.jars.packages"] = options.packages
     if options.jars:
-        builder = builder.config("spark.jars", options.jars)
-    return builder.getOrCreate()
+        config["spark.jars"] = options.jars
+    return bifrost_session("bench", master="local[2]", config=config)
 
 
 def main() -> None:
@@ -300,7 +301,7 @@ def main() -> None:
     parser.add_argument("--bootstrap", help="use this broker instead of an own one")
     parser.add_argument("--packages", help="coordinates of Spark's Kafka connector")
     parser.add_argument("--jars", help="files of Spark's Kafka connector and what it needs")
-    parser.add_argument("--tcp", action="store_true", help="between the JVM and Python, as Spark does unless told")
+    parser.add_argument("--unix-sockets", action="store_true", help="between the JVM and Python, in place of TCP")
     options = parser.parse_args()
     scale, rounds = (10, 1) if options.quick else (1, options.rounds)
     connector = bool(options.packages or options.jars)

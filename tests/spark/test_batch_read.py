@@ -105,10 +105,11 @@ def test_filters_are_pushed_down_if_asked(tables: Tables, broker: Server, new_to
     switch = "spark.sql.python.filterPushdown.enabled"
     tables.spark.conf.set(switch, "true")
     try:
-        pushed = tables.read(subscribe=topic, pushdown="true").load().where(where)
+        pushed = tables.read(subscribe=topic, pushdown="true", minPartitions=1).load().where(where)
         assert sorted(int(row.value) for row in pushed.collect()) == expected
         assert pushed.rdd.getNumPartitions() == 2
         plain = tables.read(subscribe=topic).load().where("partition = 1 AND offset = 7")
+        assert plain.rdd.getNumPartitions() == 1, "three small ranges in one task"
         assert [int(row.value) for row in plain.collect()] == [22], "without the option Spark filters by itself"
     finally:
         tables.spark.conf.unset(switch)

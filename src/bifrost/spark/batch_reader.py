@@ -12,8 +12,8 @@ from bifrost.spark.failures import DataLossError
 from bifrost.spark.locator import Locator
 from bifrost.spark.offsets import Offsets
 from bifrost.spark.pushdown import Pushed, push
-from bifrost.spark.range_reader import RangePartition
-from bifrost.spark.ranges import cut, ranges_between
+from bifrost.spark.range_reader import plan_tasks
+from bifrost.spark.ranges import ranges_between
 from bifrost.spark.read_options import ReadOptions
 from bifrost.spark.rows import check_schema, read_rows
 
@@ -39,8 +39,7 @@ class BifrostReader(DataSourceReader):
         both = {partition: offset for partition, offset in end.items() if partition in start}
         _check_order(start, both)
         ranges = self._pushed.narrow(ranges_between(start, both), self._not_older(locator))
-        pieces = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [RangePartition.of(piece) for piece in pieces]
+        return plan_tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task. Where there is nothing to be read Spark makes up a partition of its own."""

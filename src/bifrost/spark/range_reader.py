@@ -15,9 +15,8 @@ from pyspark.sql.datasource import InputPartition
 
 from bifrost.client.errors import BifrostError, OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from bifrost.spark.failures import DataLossError, StalledError
-from bifrost.spark.ranges import OffsetRange
+from bifrost.spark.ranges import OffsetRange, cut, gather
 from bifrost.spark.read_options import ReadOptions
-from bifrost.types import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,28 +28,25 @@ _WAIT_MS = 500
 
 
 @dataclass(frozen=True)
-class RangePartition(InputPartition):
-    """One task's share. Plain values, since every one of them is pickled."""
+class Share(InputPartition):
+    """What one task reads, one range after the other. Pickled for every task."""
 
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @classmethod
-    def of(cls, wanted: OffsetRange) -> RangePartition:
-        return cls(wanted.partition.topic, wanted.partition.partition, wanted.start, wanted.end)
-
-    @property
-    def place(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+    ranges: tuple[OffsetRange, ...]
 
 
-def read_range(options: ReadOptions, wanted: RangePartition, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def plan_tasks(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartition]:
+    """A task for every partition, as with Spark's Kafka connector, unless there are wishes or little to be read."""
+    if options.min_partitions is None and options.max_records_per_partition is None:
+        return [Share(share) for share in gather(ranges)]
+    pieces = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+    return [Share((piece,)) for piece in pieces]
+
+
+def read_range(options: ReadOptions, wanted: OffsetRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """The rows of the range, as they come."""
     from bifrost.columnar.decoder import Decoder
 
-    decoder = Decoder(wanted.topic, wanted.partition, columns)
+    decoder = Decoder(*wanted.partition, columns)
     start = wanted.start
     while start < wanted.end:
         try:
@@ -60,18 +56,17 @@ def read_range(options: ReadOptions, wanted: RangePartition, columns: tuple[str,
         except OffsetOutOfRangeError as error:
             start = _resume(options, wanted, error)
         except (UnknownTopicError, UnknownPartitionError) as error:
-            _lose(options, f"{wanted.place} is gone, and with it offsets {start} to {wanted.end}", error)
+            _lose(options, f"{wanted.partition} is gone, and with it offsets {start} to {wanted.end}", error)
             return
 
 
-def _read_from(options: ReadOptions, wanted: RangePartition, start: int, decoder: Decoder) -> Iterator[pa.RecordBatch]:
+def _read_from(options: ReadOptions, wanted: OffsetRange, start: int, decoder: Decoder) -> Iterator[pa.RecordBatch]:
     from bifrost.client.wire import shared_client
 
     client = shared_client(options.bootstrap, options.settings)
     stalled_at = time.monotonic() + options.stall_ms / 1_000
     with client.fetch(
-        wanted.topic,
-        wanted.partition,
+        *wanted.partition,
         start,
         wanted.end,
         isolation=options.isolation,
@@ -84,7 +79,7 @@ def _read_from(options: ReadOptions, wanted: RangePartition, start: int, decoder
                 yield from decoder.decode(fetched.data, start, wanted.end, fetched.aborted)
             elif time.monotonic() >= stalled_at:
                 raise StalledError(
-                    f"{wanted.place} has nothing at offset {stream.position} for {options.stall_ms} ms, "
+                    f"{wanted.partition} has nothing at offset {stream.position} for {options.stall_ms} ms, "
                     f"although it was said to reach {wanted.end}",
                     "Was the topic made anew? If the broker is only slow, raise kafkaConsumer.pollTimeoutMs.",
                 )
@@ -101,14 +96,14 @@ def _without_empty_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(place, batch.schema.field(place), pc.if_else(there, headers, pa.scalar(None, headers.type)))
 
 
-def _resume(options: ReadOptions, wanted: RangePartition, error: OffsetOutOfRangeError) -> int:
+def _resume(options: ReadOptions, wanted: OffsetRange, error: OffsetOutOfRangeError) -> int:
     """Where the range goes on, if the query bears the loss."""
     start = error.offset
     there = start < error.latest and error.earliest < wanted.end
     lost_end = error.earliest if there and error.earliest > start else wanted.end
     _lose(
         options,
-        f"{wanted.place} no longer has the offsets {start} to {lost_end}: "
+        f"{wanted.partition} no longer has the offsets {start} to {lost_end}: "
         f"it begins at {error.earliest} and ends at {error.latest}",
         error,
     )

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from bifrost.spark.failures import SchemaError
-from bifrost.spark.range_reader import RangePartition, read_range
+from bifrost.spark.range_reader import Share, read_range
 from bifrost.spark.read_options import ReadOptions
 from bifrost.spark.schema import check_json_schema, columns_of, topic_schema
 
@@ -40,10 +40,9 @@ def read_rows(options: ReadOptions, partition: InputPartition, schema: StructTyp
     from bifrost.spark.value_reader import read_values
     from bifrost.spark.worker import settle
 
-    if not isinstance(partition, RangePartition):
+    if not isinstance(partition, Share):
         return
-    if options.json is not None:
-        yield from read_values(options, partition, schema)
-    else:
-        yield from read_range(options, partition, columns_of(schema))
+    columns = () if options.json else columns_of(schema)
+    for wanted in partition.ranges:
+        yield from read_values(options, wanted, schema) if options.json else read_range(options, wanted, columns)
     settle()

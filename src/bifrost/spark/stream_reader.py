@@ -25,8 +25,7 @@ from bifrost.spark.admission import Patience, limit_rate
 from bifrost.spark.limits import AtEdge, AtOffsets, Limit
 from bifrost.spark.locator import Locator
 from bifrost.spark.offsets import LATEST, Offsets, from_spark, to_spark
-from bifrost.spark.range_reader import RangePartition, data_loss
-from bifrost.spark.ranges import cut
+from bifrost.spark.range_reader import data_loss, plan_tasks
 from bifrost.spark.read_options import ReadOptions
 from bifrost.spark.rows import check_schema, read_rows
 from bifrost.spark.stream_plan import plan_batch, plan_first_batch
@@ -103,12 +102,7 @@ class BifrostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.fail_on_data_loss:
                 raise data_loss(loss)
             _log.warning("%s; failOnDataLoss is false, going on", loss)
-        pieces = cut(
-            plan.ranges,
-            min_partitions=self._options.min_partitions,
-            max_records=self._options.max_records_per_partition,
-        )
-        return [RangePartition.of(piece) for piece in pieces]
+        return plan_tasks(plan.ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task."""

@@ -10,7 +10,8 @@ from pyspark.sql.types import StructType
 
 from bifrost.spark.dead_letters import DeadLetters
 from bifrost.spark.json_values import JsonParser, Parsed, refuse
-from bifrost.spark.range_reader import RangePartition, read_range
+from bifrost.spark.range_reader import read_range
+from bifrost.spark.ranges import OffsetRange
 from bifrost.spark.read_options import COLUMNS, JsonValues, ReadOptions
 from bifrost.spark.schema import METADATA, arrow_type, json_arrow_schema
 
@@ -63,21 +64,21 @@ def raw_columns(schema: StructType, options: JsonValues) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if name in wanted)
 
 
-def read_values(options: ReadOptions, wanted: RangePartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+def read_values(options: ReadOptions, wanted: OffsetRange, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The rows of the range, with malformed values treated as `mode` says."""
     import pyarrow as pa
 
     how = options.json
     assert how is not None
     shape = _Shape.of(schema, how)
-    with DeadLetters(options, wanted.place) as dead_letters:
+    with DeadLetters(options, wanted.partition) as dead_letters:
         for batch in read_range(options, wanted, raw_columns(schema, how)):
             parsed = shape.parser.parse(batch.column("value"))
             if not parsed.malformed:
                 yield shape.rows(batch, parsed)
                 continue
             if how.mode == "failfast":
-                refuse(parsed, wanted.topic, wanted.partition, batch.column("offset"))
+                refuse(parsed, *wanted.partition, batch.column("offset"))
             dead_letters.add(batch, parsed.malformed)
             rows = shape.rows(batch, parsed)
             if how.mode == "dropmalformed":

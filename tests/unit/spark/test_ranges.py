@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bifrost.spark.ranges import OffsetRange, cut, ranges_between
+from bifrost.spark.ranges import WORTH_A_TASK, OffsetRange, cut, gather, ranges_between
 from bifrost.types import TopicPartition
 
 TP = [TopicPartition("t", number) for number in range(4)]
@@ -70,3 +70,26 @@ def test_nothing_is_lost_or_read_twice(sizes: list[int], parts: int | None, most
     assert offsets == [(each.partition, offset) for each in whole for offset in range(each.start, each.end)]
     if most is not None:
         assert all(0 < each.size <= most for each in pieces)
+
+
+def test_small_neighbours_share_a_task() -> None:
+    sizes = [10, 400, 600, 1, 5_000, 3, 2_000, 999, 1, 1]
+    made = [OffsetRange(TopicPartition("t", number), 7, 7 + size) for number, size in enumerate(sizes)]
+    assert [[each.size for each in share] for share in gather(made)] == [
+        [10, 400],
+        [600, 1],
+        [5_000],
+        [3],
+        [2_000],
+        [999, 1],
+        [1],
+    ]
+    assert gather([]) == []
+
+
+@given(st.lists(st.integers(1, 3 * WORTH_A_TASK), max_size=40))
+def test_shares_have_everything_in_order_and_none_is_too_large(sizes: list[int]) -> None:
+    made = [OffsetRange(TopicPartition("t", number), 0, size) for number, size in enumerate(sizes)]
+    shares = gather(made)
+    assert [each for share in shares for each in share] == made
+    assert all(sum(each.size for each in share) <= WORTH_A_TASK for share in shares if len(share) > 1)

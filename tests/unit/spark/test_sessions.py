@@ -14,7 +14,7 @@ from pyspark import TaskContext
 
 from bifrost.client.errors import UnsupportedError
 from bifrost.spark import worker
-from bifrost.spark.sessions import _is_local, session
+from bifrost.spark.sessions import _is_local, _settings, session
 from bifrost.spark.shipping import libraries_config, pack_libraries, zip_package
 
 
@@ -41,6 +41,12 @@ def test_finding_the_source_loads_nothing_heavy() -> None:
 def test_only_real_clusters_are_asked_what_they_lack() -> None:
     assert [_is_local(each) for each in ("local", "local[2]", "local[*]")] == [True] * 3
     assert [_is_local(each) for each in ("local-cluster[2,1,1024]", "spark://host:7077", "yarn")] == [False] * 3
+
+
+def test_checkpoints_on_this_machine_are_written_the_quick_way_unless_told_otherwise() -> None:
+    (name,) = _settings("local[2]", {})
+    assert _settings("local", {name: "Own", "spark.ui.enabled": False}) == {name: "Own", "spark.ui.enabled": "False"}
+    assert _settings("spark://host:7077", {}) == _settings(None, {}) == {}, "their checkpoints lie elsewhere"
 
 
 def test_an_unknown_way_to_ship() -> None:

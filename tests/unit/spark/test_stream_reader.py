@@ -10,10 +10,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from bifrost.spark.failures import DataLossError
 from bifrost.spark.locator import Locator
 from bifrost.spark.option_table import Use
-from bifrost.spark.range_reader import RangePartition
+from bifrost.spark.range_reader import Share
+from bifrost.spark.ranges import OffsetRange
 from bifrost.spark.read_options import read_options
 from bifrost.spark.schema import topic_schema
 from bifrost.spark.stream_reader import BifrostStreamReader
+from bifrost.types import TopicPartition
 from tests.unit.spark.test_locator import Table
 
 ALL = ReadAllAvailable()
@@ -45,7 +47,7 @@ def test_a_query_from_the_beginning() -> None:
     end = made.latestOffset(start, ReadMaxRows(30))
     assert end == {"b": {"0": 40}}
     assert made.reportLatestOffset() == {"b": {"0": 100}}
-    assert made.partitions(start, end) == [RangePartition("b", 0, 10, 40)]
+    assert made.partitions(start, end) == [Share((OffsetRange(TopicPartition("b", 0), 10, 40),))]
     assert made.latestOffset(end, ALL) == {"b": {"0": 100}}, "Spark may ask for all, whatever the option says"
 
 
@@ -71,7 +73,7 @@ def test_losses_end_the_query_or_not() -> None:
     with pytest.raises(DataLossError, match="gone-0 can no longer be found"):
         reader(Table()).partitions(before, after)
     forgiving = reader(Table(), failOnDataLoss="false")
-    assert forgiving.partitions(before, after) == [RangePartition("b", 0, 50, 60)]
+    assert forgiving.partitions(before, after) == [Share((OffsetRange(TopicPartition("b", 0), 50, 60),))]
 
 
 def test_available_now_ends_where_the_topics_ended_when_it_began() -> None:
@@ -93,4 +95,4 @@ def test_too_little_is_waited_for() -> None:
 def test_many_small_tasks() -> None:
     made = reader(Table(), minPartitions="3")
     planned = made.partitions({"b": {"0": 40}}, {"b": {"0": 70}})
-    assert [(each.start, each.end) for each in planned] == [(40, 50), (50, 60), (60, 70)]
+    assert [(each.start, each.end) for share in planned for each in share.ranges] == [(40, 50), (50, 60), (60, 70)]

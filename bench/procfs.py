@@ -52,6 +52,26 @@ def _rss_bytes(pid: int) -> int:
     return 0
 
 
+def forget_peaks(pids: Iterable[int]) -> None:
+    """From now on `largest_peak_bytes` tells of what comes."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
+def largest_peak_bytes(pids: Iterable[int]) -> int:
+    """The most that any one of them had resident."""
+    return max((_peak_bytes(pid) for pid in pids), default=0)
+
+
+def _peak_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in (_PROC / str(pid) / "status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def _stat_fields(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat after the name (which may hold spaces): state, ppid, ..."""
     try:

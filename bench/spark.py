@@ -77,6 +77,7 @@ class Bench:
         gateway: Any = spark.sparkContext._gateway
         self._jvm_pid = gateway.proc.pid
         self.rows: list[dict[str, Any]] = []
+        self._targets: list[str] = []
 
     def topic(self, rows: int, size: int) -> str:
         name = f"spark-{size}-{rows}-{time.time_ns()}"
@@ -92,6 +93,16 @@ class Bench:
         with bifrost.Admin(self.bootstrap) as admin:
             admin.create_topic(name, partitions=PARTITIONS)
         return name
+
+    def target(self) -> str:
+        """A topic to write to, for one run: without it the next one has memory to write to that is in use already."""
+        self._targets.append(f"written-{time.time_ns()}")
+        return self.create(self._targets[-1])
+
+    def drop_targets(self) -> None:
+        with bifrost.Admin(self.bootstrap) as admin:
+            while self._targets:
+                admin.delete_topic(self._targets.pop())
 
     def parquet(self, rows: int, size: int) -> str:
         import pyarrow.parquet
@@ -124,6 +135,7 @@ class Bench:
         for number in range(rounds + 1):
             for arm in arms:
                 spent = self._measured(lambda arm=arm: run(arm))  # type: ignore[misc]
+                self.drop_targets()
                 if number:
                     taken[arm.name].append(spent)
                 print(f"  {name}: {arm.name} {spent.seconds:.2f} s", file=sys.stderr)
@@ -192,12 +204,12 @@ def writing(bench: Bench, arms: list[Arm], scale: int, rounds: int) -> None:
         schema = bench.spark.read.parquet(folder).schema
 
         def batch(arm: Arm, folder: str = folder) -> None:
-            topic = bench.create(f"written-{time.time_ns()}")
+            topic = bench.target()
             options = bench.write_options(arm, topic)
             bench.spark.read.parquet(folder).write.format(arm.source).options(**options).mode("append").save()
 
         def stream(arm: Arm, folder: str = folder, schema: Any = schema) -> None:
-            topic = bench.create(f"written-{time.time_ns()}")
+            topic = bench.target()
             source = bench.spark.readStream.schema(schema).parquet(folder)
             with checkpoint(bench) as place:
                 writer = source.writeStream.format(arm.source).options(**bench.write_options(arm, topic))
@@ -217,7 +229,7 @@ def triggers(bench: Bench, arms: list[Arm], sinks: list[Arm], rounds: int) -> No
             if sink is None:
                 writer = frame.writeStream.format("noop")
             else:
-                target = bench.create(f"triggered-{time.time_ns()}")
+                target = bench.target()
                 writer = frame.select("key", "value").writeStream.format(sink.source)
                 writer = writer.options(**bench.write_options(sink, target))
             query = writer.option("checkpointLocation", place).trigger(availableNow=True).start()

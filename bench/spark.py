@@ -272,18 +272,38 @@ def show(rows: list[dict[str, Any]], not_run: bool) -> None:
 
 
 def plot(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
+    """Every question with its arms side by side, as many times the first arm: by wall time, and by CPU time."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    read = [row for row in rows if row["unit"] == "rows"]
-    labels = [f"{row['question']}\n{row['arm']}" for row in read]
-    figure, axes = pyplot.subplots(figsize=(9, 0.5 * len(read) + 1), layout="constrained")
-    axes.barh(labels, [row["rows"] / row["seconds"] / 1e6 for row in read])
-    axes.set_xlabel("million rows per second")
-    axes.invert_yaxis()
-    figure.savefig(path, dpi=120)
+    questions = list(dict.fromkeys(row["question"] for row in rows))
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    thick = 0.8 / len(arms)
+    figure, (wall, cpu) = pyplot.subplots(
+        1, 2, sharey=True, figsize=(10, 0.75 * len(questions) + 1.2), layout="constrained"
+    )
+    for axes, measured, title in ((wall, "seconds", "wall time"), (cpu, "cpu", "CPU seconds: JVM, Python, broker")):
+        for number, arm in enumerate(arms):
+            at, times = [], []
+            for place, question in enumerate(questions):
+                asked = [row for row in rows if row["question"] == question]
+                found = [row for row in asked if row["arm"] == arm]
+                if found:
+                    at.append(place + number * thick)
+                    times.append(asked[0][measured] / found[0][measured])
+            bars = axes.barh(at, times, thick, label=arm)
+            axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=7)
+        axes.axvline(1, color="black", linewidth=0.5)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(f"times as good as {arms[0]}")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0.1)
+    wall.set_yticks([place + thick * (len(arms) - 1) / 2 for place in range(len(questions))], questions, fontsize=8)
+    wall.invert_yaxis()
+    wall.legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=110)
 
 
 def session(options: argparse.Namespace, scratch: pathlib.Path) -> SparkSession:

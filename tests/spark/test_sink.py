@@ -89,7 +89,7 @@ def test_what_cannot_be_written_is_told_on_the_driver(
         tables.write(tables.spark.range(1), topic=topic)
     with pytest.raises(Exception, match="nothing says which topic to write to"):
         tables.write(text)
-    with pytest.raises(Exception, match="does not exist"):
+    with pytest.raises(Exception, match=f"topic: topic {topic}-not does not exist"):
         tables.write(text, topic=f"{topic}-not")
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         text.write.format("bifrost").options(**tables.options(topic=topic)).mode("overwrite").save()

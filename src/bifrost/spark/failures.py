@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bifrost.client.errors import BifrostError, ConfigError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bifrost.client.errors import (
+    BifrostError,
+    ConfigError,
+    InvalidRequestError,
+    TimedOutError,
+    UnknownTopicError,
+    UnreachableError,
+)
 
 
 class OptionError(ConfigError):
@@ -23,3 +33,21 @@ class SchemaError(BifrostError, ValueError):
 
 class StalledError(BifrostError, TimeoutError):
     """The broker has the partition but not the records that it said it had."""
+
+
+@contextmanager
+def told_of(option: str) -> Iterator[None]:
+    """A topic that does not exist, or cannot, is an error that says where its name came from."""
+    try:
+        yield
+    except (UnknownTopicError, InvalidRequestError) as error:
+        raise type(error)(f"{option}: {error.problem}", error.hint, code=error.code) from error
+
+
+@contextmanager
+def first_contact() -> Iterator[None]:
+    """The same for the address of a cluster that nobody has heard of yet."""
+    try:
+        yield
+    except (UnreachableError, TimedOutError) as error:
+        raise type(error)(f"kafka.bootstrap.servers: {error.problem}", error.hint, code=error.code) from error

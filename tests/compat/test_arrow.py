@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ from bifrost.client.errors import (
 from bifrost.columnar.schema import ALL_COLUMNS
 from tests.compat.clients.base import CODECS, Client, Codec, Record, Stored
 from tests.compat.clients.confluent import Confluent
-from tests.compat.conftest import NewTopicFunction, make_client, unique_name
+from tests.compat.compaction import CLEANER, compacted_topic
+from tests.compat.conftest import NewTopicFunction, StartBroker, make_client, unique_name
 from tests.compat.servers import Server
 from tests.waiting import eventually
 
@@ -279,6 +281,29 @@ def test_transactions_that_were_aborted_are_left_out(broker: Server, new_topic: 
     assert [value for _, value in values(committed)] == kept * 2
     everything = bifrost.read_arrow(topic, bootstrap=broker.bootstrap)
     assert [value for _, value in values(everything)] == (kept + lost) * 2
+
+
+@pytest.mark.oracle
+def test_offsets_that_were_compacted_away_are_gaps_and_no_more(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bifrost has no compaction yet. Ranges begin and end in gaps, and some are nothing but gap."""
+    bootstrap = start_broker("kafka", **CLEANER).bootstrap
+    topic, seen = compacted_topic(bootstrap)
+    there = [(each.offset, each.key, each.value) for each in seen]
+    last = seen[-1].offset + 1
+
+    def read(start: int, end: int) -> list[tuple[int, bytes | None, bytes | None]]:
+        found = bifrost.read_arrow(topic, bootstrap=bootstrap, start=start, end=end, isolation="read_committed")
+        return [(row["offset"], row["key"], row["value"]) for row in found.to_table().to_pylist()]
+
+    edges = [0, *range(3, last, 11), last]
+    assert any(not [offset for offset, *_ in there if start <= offset < end] for start, end in pairwise(edges))
+    for kind in KERNELS:
+        monkeypatch.setenv("BIFROST_KERNELS", kind)
+        assert read(0, last) == there
+        for start, end in pairwise(edges):
+            assert read(start, end) == [each for each in there if start <= each[0] < end]
 
 
 def test_tables_go_into_and_come_from_other_libraries(broker: Server, new_topic: NewTopicFunction) -> None:

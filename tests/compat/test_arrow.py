@@ -182,6 +182,7 @@ def test_parts_of_a_topic_are_named_by_offset_and_by_time(broker: Server, new_to
     assert read(start=3) == [(0, b"6"), (0, b"8"), (1, b"7"), (1, b"9")]
     assert read(start={0: 4}, end={1: 1}) == [(0, b"8"), (1, b"1")]
     assert read(start=times[4], end=times[7]) == [(0, b"4"), (0, b"6"), (1, b"5")]
+    assert read(start=times[8] + timedelta(microseconds=1)) == [(1, b"9")], "the one before is older"
     assert read(start=times[9] + timedelta(hours=1)) == []
     assert read(end=times[9] + timedelta(hours=1)) == read() == read(end=1000)
     assert read(partitions=[1], end=2) == [(1, b"1"), (1, b"3")]
@@ -211,6 +212,8 @@ def test_what_makes_no_sense_is_refused_in_words(broker: Server, new_topic: NewT
         bifrost.read_arrow(topic, start=datetime(2026, 1, 1), **where)
     with pytest.raises(InvalidRequestError, match="Did you mean value"):
         bifrost.read_arrow(topic, columns=["valeu"], **where)
+    with pytest.raises(InvalidRequestError, match="that is followed has no end"):
+        bifrost.read_arrow(topic, follow=True, end=3, **where)
     with pytest.raises(InvalidRequestError, match="would never be done"):
         bifrost.read_arrow(topic, follow=True, **where).to_table()
     with pytest.raises(InvalidRequestError, match="holds no Arrow columns"):

@@ -47,11 +47,11 @@ def test_being_found_costs_next_to_nothing() -> None:
 
 TASK = {
     "reading": """
-        from bifrost.spark.range_reader import RangePartition
+        from bifrost.spark.range_reader import Share
         from bifrost.spark.rows import default_schema, read_rows
 
         options = read_options(given, Use.BATCH_READ)
-        rows = read_rows(options, RangePartition("t", 0, 5, 5), default_schema(options))
+        rows = read_rows(options, Share(()), default_schema(options))
         task = lambda: list(rows)
     """,
     "writing": """

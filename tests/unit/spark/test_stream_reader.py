@@ -81,8 +81,9 @@ def test_what_expired_while_the_query_was_away_is_found_on_the_driver() -> None:
     with pytest.raises(DataLossError, match="b-0 no longer has the offsets 4 to 10: it begins at 10"):
         reader(Table()).partitions(before, after)
     forgiving = reader(Table(), failOnDataLoss="false")
-    assert forgiving.partitions(before, after) == [RangePartition("b", 0, 10, 60)]
-    assert forgiving.partitions(before, later) == [RangePartition("b", 0, 4, 70)], "later ones are the tasks' business"
+    b0 = TopicPartition("b", 0)
+    assert forgiving.partitions(before, after) == [Share((OffsetRange(b0, 10, 60),))]
+    assert forgiving.partitions(before, later) == [Share((OffsetRange(b0, 4, 70),))], "later the tasks will find out"
 
 
 def test_available_now_ends_where_the_topics_ended_when_it_began() -> None:

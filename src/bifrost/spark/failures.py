@@ -19,6 +19,10 @@ class OptionError(ConfigError):
     """An option of the source or sink that cannot be; the text names it and shows what can."""
 
 
+class MissingSoftwareError(BifrostError):
+    """Spark, or the Java that it needs, is not installed; the hint names what to install."""
+
+
 class DataLossError(BifrostError):
     """Records that the query was to read are gone, or may be."""
 

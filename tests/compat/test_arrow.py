@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ from bifrost.client.errors import (
 from bifrost.columnar.schema import ALL_COLUMNS
 from tests.compat.clients.base import CODECS, Client, Codec, Record, Stored
 from tests.compat.clients.confluent import Confluent
-from tests.compat.conftest import NewTopicFunction, make_client, unique_name
+from tests.compat.compaction import CLEANER, compacted_topic
+from tests.compat.conftest import NewTopicFunction, StartBroker, make_client, unique_name
 from tests.compat.servers import Server
 from tests.waiting import eventually
 
@@ -180,6 +182,7 @@ def test_parts_of_a_topic_are_named_by_offset_and_by_time(broker: Server, new_to
     assert read(start=3) == [(0, b"6"), (0, b"8"), (1, b"7"), (1, b"9")]
     assert read(start={0: 4}, end={1: 1}) == [(0, b"8"), (1, b"1")]
     assert read(start=times[4], end=times[7]) == [(0, b"4"), (0, b"6"), (1, b"5")]
+    assert read(start=times[8] + timedelta(microseconds=1)) == [(1, b"9")], "the one before is older"
     assert read(start=times[9] + timedelta(hours=1)) == []
     assert read(end=times[9] + timedelta(hours=1)) == read() == read(end=1000)
     assert read(partitions=[1], end=2) == [(1, b"1"), (1, b"3")]
@@ -209,6 +212,8 @@ def test_what_makes_no_sense_is_refused_in_words(broker: Server, new_topic: NewT
         bifrost.read_arrow(topic, start=datetime(2026, 1, 1), **where)
     with pytest.raises(InvalidRequestError, match="Did you mean value"):
         bifrost.read_arrow(topic, columns=["valeu"], **where)
+    with pytest.raises(InvalidRequestError, match="that is followed has no end"):
+        bifrost.read_arrow(topic, follow=True, end=3, **where)
     with pytest.raises(InvalidRequestError, match="would never be done"):
         bifrost.read_arrow(topic, follow=True, **where).to_table()
     with pytest.raises(InvalidRequestError, match="holds no Arrow columns"):
@@ -279,6 +284,29 @@ def test_transactions_that_were_aborted_are_left_out(broker: Server, new_topic: 
     assert [value for _, value in values(committed)] == kept * 2
     everything = bifrost.read_arrow(topic, bootstrap=broker.bootstrap)
     assert [value for _, value in values(everything)] == (kept + lost) * 2
+
+
+@pytest.mark.oracle
+def test_offsets_that_were_compacted_away_are_gaps_and_no_more(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bifrost has no compaction yet. Ranges begin and end in gaps, and some are nothing but gap."""
+    bootstrap = start_broker("kafka", **CLEANER).bootstrap
+    topic, seen = compacted_topic(bootstrap)
+    there = [(each.offset, each.key, each.value) for each in seen]
+    last = seen[-1].offset + 1
+
+    def read(start: int, end: int) -> list[tuple[int, bytes | None, bytes | None]]:
+        found = bifrost.read_arrow(topic, bootstrap=bootstrap, start=start, end=end, isolation="read_committed")
+        return [(row["offset"], row["key"], row["value"]) for row in found.to_table().to_pylist()]
+
+    edges = [0, *range(3, last, 11), last]
+    assert any(not [offset for offset, *_ in there if start <= offset < end] for start, end in pairwise(edges))
+    for kind in KERNELS:
+        monkeypatch.setenv("BIFROST_KERNELS", kind)
+        assert read(0, last) == there
+        for start, end in pairwise(edges):
+            assert read(start, end) == [each for each in there if start <= each[0] < end]
 
 
 def test_tables_go_into_and_come_from_other_libraries(broker: Server, new_topic: NewTopicFunction) -> None:

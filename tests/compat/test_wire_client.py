@@ -96,6 +96,15 @@ def test_slices_hold_whole_batches_of_the_range_and_little_else(
         assert sum(header.size_bytes for header in headers) == sum(len(each.data) for each in fetched)
 
 
+def test_a_request_asks_for_no_more_than_either_limit(broker: Server, new_topic: NewTopicFunction) -> None:
+    topic = new_topic()
+    write(broker, topic, numbered(2_000))
+    for name in ("max.partition.fetch.bytes", "fetch.max.bytes"):
+        with WireClient(broker.bootstrap, {name: 10_000}) as client:
+            fetched = list(client.fetch(topic, 0, 0, 2_000))
+        assert max(len(each.data) for each in fetched) <= 10_000, name
+
+
 def test_a_short_range_costs_a_short_answer(broker: Server, client: WireClient, new_topic: NewTopicFunction) -> None:
     """What lies behind the range is not in what is handed out, so look at the buffer that the answer came in."""
     topic = new_topic()

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bifrost.pipeline.connect import SERVER
+from tests.compat.cache import Unavailable
 from tests.compat.conftest import broker, new_topic  # noqa: F401 - fixtures
 from tests.compat.servers import Server
+from tests.spark.connector import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -57,7 +59,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def connector() -> list[Path] | Unavailable:
+    """The jars of Spark's own Kafka connector, or why there are none."""
+    try:
+        return connector_jars()
+    except Unavailable as error:
+        return error
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """An ordinary session that nobody told about Bifrost: Spark has to find the source by itself."""
     from pyspark.sql import SparkSession
 
@@ -65,6 +76,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in CONFIG.items():
         builder = builder.config(name, value)
+    # Spark takes jars only when it starts. Asking Maven in vain takes seconds, so only if there is a test for it.
+    if any("connector" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        jars = request.getfixturevalue("connector")
+        if not isinstance(jars, Unavailable):
+            builder = builder.config("spark.jars", ",".join(map(str, jars)))
     builder = builder.config("spark.local.dir", str(folder)).config(
         "spark.sql.warehouse.dir", str(folder / "warehouse")
     )

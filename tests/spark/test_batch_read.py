@@ -150,6 +150,7 @@ def test_only_what_was_committed(tables: Tables, broker: Server, new_topic: NewT
         ({"subscribe": "x", "assign": "{}"}, "subscribe and assign are set together"),
         ({}, "Set one of subscribe"),
         ({"subscribe": "x", "valueFormat": "json"}, "needs a schema"),
+        ({"subscribe": "x", "kafka_nothere": "5"}, "no client of Kafka has a setting nothere"),
     ],
 )
 def test_bad_options_fail_at_load(tables: Tables, given: dict[str, str], problem: str) -> None:
@@ -163,13 +164,13 @@ def test_what_only_the_broker_knows_fails_on_the_driver(tables: Tables, new_topi
     """Before any task runs."""
     topic = new_topic(2)
     cases = {
-        "does not exist": {"subscribe": f"{topic}-not"},
+        f"subscribe: topic {topic}-not does not exist": {"subscribe": f"{topic}-not"},
         f"no partition {topic}-5": {"assign": f'{{"{topic}":[5]}}'},
         f"says nothing about {topic}-1": {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":0}}}}'},
         "but ends at 0": {"assign": f'{{"{topic}":[0]}}', "startingOffsets": f'{{"{topic}":{{"0":9}}}}'},
         "startingOffsets is latest": {"subscribe": topic, "startingOffsets": "latest"},
         "has no record from the time 5 on": {"subscribe": topic, "startingTimestamp": "5"},
-        "nothere": {"subscribe": topic, "kafka_nothere": "5"},
+        "up to offset 7 but ends at 0": {"assign": f'{{"{topic}":[0]}}', "endingOffsets": f'{{"{topic}":{{"0":7}}}}'},
     }
     for problem, given in cases.items():
         frame = tables.read(**given).load()

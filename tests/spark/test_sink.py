@@ -89,7 +89,7 @@ def test_what_cannot_be_written_is_told_on_the_driver(
         tables.write(tables.spark.range(1), topic=topic)
     with pytest.raises(Exception, match="nothing says which topic to write to"):
         tables.write(text)
-    with pytest.raises(Exception, match="does not exist"):
+    with pytest.raises(Exception, match=f"topic: topic {topic}-not does not exist"):
         tables.write(text, topic=f"{topic}-not")
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         text.write.format("bifrost").options(**tables.options(topic=topic)).mode("overwrite").save()
@@ -108,7 +108,12 @@ def test_the_first_row_that_fails_is_named(tables: Tables, broker: Server, new_t
     with pytest.raises(Exception, match="row 2 of the task has no topic"):
         tables.write(nowhere)
     strange = tables.spark.range(1).selectExpr("'x' AS value", "7 AS partition")
-    with pytest.raises(Exception, match="names partition 7, and the topic has 1"):
+    with pytest.raises(Exception, match="row 0 of the task: column partition names partition 7, and the topic has 1"):
         tables.write(strange, topic=topic)
+    lost = (
+        tables.spark.range(3).selectExpr(f"IF(id = 1, '{topic}-not', '{topic}') AS topic", "'x' AS value").coalesce(1)
+    )
+    with pytest.raises(Exception, match=f"row 1 of the task: topic {topic}-not does not exist"):
+        tables.write(lost)
     tables.write(tables.spark.range(1).selectExpr("'after' AS value"), topic=topic)
     assert consume(broker.bootstrap, topic)[-1].value == b"after", "the next task has a producer that works"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -14,6 +15,9 @@ from tests.compat.servers import Server
 from tests.spark.conftest import BIFROST_ONLY, KAFKA_ONLY, RunOnce, Tables
 from tests.spark.records import produce
 from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def numbers(bootstrap: str, topic: str, first: int, end: int, partitions: int = 1) -> None:
@@ -158,6 +162,41 @@ def test_records_that_retention_took(
 
 
 @KAFKA_ONLY
+@pytest.mark.parametrize("forgiving", [False, True])
+def test_retention_overtakes_a_query_that_runs(
+    tables: Tables, broker: Server, new_topic: NewTopicFunction, tmp_path: Path, forgiving: bool
+) -> None:
+    """While its first batch is worked on, what its second one will want goes: a task is the first to know."""
+    topic = new_topic()
+    numbers(broker.bootstrap, topic, 0, 40)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    seen: list[int] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        seen.extend(values(batch.collect()))
+        if number == 0:
+            for future in admin.delete_records([TopicPartition(topic, 0, 25)]).values():
+                future.result()
+
+    frame = tables.stream(
+        subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=10, failOnDataLoss=str(not forgiving)
+    ).load()
+    query = (
+        frame.writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    if forgiving:
+        query.awaitTermination()
+        assert seen == [*range(10), *range(25, 40)]
+    else:
+        with pytest.raises(Exception, match=rf"{topic}-0 no longer has the offsets 10 to 20.*failOnDataLoss=false"):
+            query.awaitTermination()
+        assert seen == list(range(10))
+
+
+@KAFKA_ONLY
 def test_a_topic_that_was_made_anew(
     tables: Tables, broker: Server, new_topic: NewTopicFunction, run_once: RunOnce
 ) -> None:
@@ -188,3 +227,20 @@ def test_bad_options_fail_on_the_driver(tables: Tables, new_topic: NewTopicFunct
         run_once(tables.stream(subscribe=topic, endingOffsets="latest").load(), "a")
     with pytest.raises(Exception, match="Is maxOffsetsPerTrigger meant"):
         tables.stream(subscribe=topic, maxOffsetPerTrigger="5").load()
+    poisoned = tables.stream(subscribe=topic, valueFormat="json", deadLetterTopic=f"{topic}-not").schema("n INT").load()
+    with pytest.raises(Exception, match=f"deadLetterTopic: topic {topic}-not does not exist"):
+        run_once(poisoned, "b")
+
+
+@BIFROST_ONLY
+def test_a_target_that_does_not_exist_is_told_before_any_task_runs(
+    tables: Tables, broker: Server, new_topic: NewTopicFunction, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    numbers(broker.bootstrap, topic, 0, 1)
+    frame = tables.stream(subscribe=topic, startingOffsets="earliest").load().select("value")
+    given = tables.options(topic=f"{topic}-not", checkpointLocation=tmp_path / "checkpoint")
+    query = frame.writeStream.format("bifrost").options(**given).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match=f"topic: topic {topic}-not does not exist") as raised:
+        query.awaitTermination()
+    assert "Stage" not in str(raised.value), "a task, and not the driver, has noticed"

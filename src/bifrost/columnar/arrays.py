@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bifrost.client.errors import InvalidRequestError
+from bifrost.columnar.errors import InvalidRow
 from bifrost.columnar.kernels.interface import BinaryColumn, HeaderColumn, Ints, ShortInts
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def header_column(array: pyarrow.Array, name: str) -> HeaderColumn | None:
     np.cumsum(counts, out=offsets[1:])
     names = binary_column(pairs.field("key"), f"{name}.key")
     values = binary_column(pairs.field("value"), f"{name}.value")
-    if pairs.null_count or (names is None and len(pairs)) or (names is not None and names.array.null_count):
-        raise InvalidRequestError(
-            f"a header in column {name} has no key", "Every header needs one; its value may be null."
-        )
+    keyless = np.flatnonzero(_flags(pc.or_(pairs.is_null(), pairs.field("key").is_null())))
+    if len(keyless):
+        row = int(np.searchsorted(offsets, keyless[0], side="right")) - 1
+        raise InvalidRow(row, f"a header in column {name} has no key", "Every header needs one; its value may be null.")
     if names is None:
         return None
     if values is None:
@@ -105,10 +106,12 @@ def partition_numbers(array: pyarrow.Array, name: str, partition_count: int) -> 
         raise InvalidRequestError(f"column {name} is of type {array.type}", "Partitions are whole numbers, or null.")
     numbers = _numbers(pc.fill_null(array.cast(pa.int64()), -1))
     named = _flags(array.is_valid())
-    outside = numbers[named & ((numbers < 0) | (numbers >= partition_count))]
+    outside = np.flatnonzero(named & ((numbers < 0) | (numbers >= partition_count)))
     if len(outside):
-        raise InvalidRequestError(
-            f"column {name} names partition {outside[0]}, and the topic has {partition_count}",
+        row = int(outside[0])
+        raise InvalidRow(
+            row,
+            f"column {name} names partition {numbers[row]}, and the topic has {partition_count}",
             "Counting starts at 0; leave it null to let the key decide.",
         )
     chosen: ShortInts = numbers.astype(np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bifrost.client.errors import CorruptDataError, UnsupportedError
+from bifrost.client.errors import CorruptDataError, InvalidRequestError, UnsupportedError
 
 
 class CorruptBatch(CorruptDataError):  # noqa: N818  # it is a batch that is raised about, as in Kafka's words
@@ -18,6 +18,14 @@ class CorruptBatch(CorruptDataError):  # noqa: N818  # it is a batch that is rai
         """The first offset behind the batch, if its header can be trusted that far."""
         if next_offset is not None:
             self.hint = f"{self.hint.rstrip('.')}. To leave the batch out, start behind it, at {next_offset}."
+
+
+class InvalidRow(InvalidRequestError):  # noqa: N818  # it is a row that is raised about
+    """A row that cannot become a record; `row` says which one of those that were to be encoded."""
+
+    def __init__(self, row: int, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
+        self.row = row
 
 
 def arrow() -> Any:

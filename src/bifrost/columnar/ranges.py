@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from bifrost.client.errors import InvalidRequestError, OffsetOutOfRangeError, UnknownPartitionError
@@ -15,6 +15,7 @@ Edge: TypeAlias = int | datetime | Literal["earliest", "latest"]
 Place: TypeAlias = Edge | Mapping[int, Edge]
 """One edge for all partitions, or one for each that it names."""
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -113,4 +114,5 @@ def _milliseconds(time: datetime, name: str) -> int:
         raise InvalidRequestError(
             f"{name} is a time without a time zone", "Make it an aware one, such as datetime.now(UTC)."
         )
-    return int(time.timestamp() * 1000)
+    # A record's time has milliseconds: the first that is not older than a moment between two of them has the later one.
+    return -((_EPOCH - time) // timedelta(milliseconds=1))

@@ -84,6 +84,8 @@ def read_arrow(
     arrow()
     if batch_rows < 1 or (threads is not None and threads < 1):
         raise InvalidRequestError("batch_rows and threads are one at least", "Leave them out if in doubt.")
+    if follow and end != "latest":
+        raise InvalidRequestError("a topic that is followed has no end", "Leave out `end`, or `follow`.")
     connection = clusters.resolve(bootstrap, cluster=cluster)
     client = shared_client(connection.bootstrap, {**connection.config, **(config or {})})
     chosen = ranges.chosen_partitions(client, topic, partitions)

@@ -16,10 +16,6 @@ class ProjectError(ConfigError):
     """There is no project, or its specification cannot be read."""
 
 
-class MissingSoftwareError(BifrostError):
-    """Spark, or the Java that it needs, is not installed; the hint names what to install."""
-
-
 _PYTHON_ERROR: Final = re.compile(
     r"^(?:[a-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Batch): (?P<said>\S.*)$", re.MULTILINE
 )

@@ -9,7 +9,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from bifrost.spark.failures import DataLossError
+from bifrost.spark.limits import AtOffsets
 from bifrost.spark.locator import Locator
+from bifrost.spark.losses import bear, still_there, up_to
 from bifrost.spark.offsets import Offsets
 from bifrost.spark.pushdown import Pushed, push
 from bifrost.spark.range_reader import plan_tasks
@@ -35,15 +37,26 @@ class BifrostReader(DataSourceReader):
         options = self._options
         locator = _locator(options)
         start = locator.resolve(options.start, "startingOffsets")
-        end = locator.resolve(options.end, "endingOffsets")
+        end = self._end(locator)
         both = {partition: offset for partition, offset in end.items() if partition in start}
         _check_order(start, both)
         ranges = self._pushed.narrow(ranges_between(start, both), self._not_older(locator))
+        if isinstance(options.start, AtOffsets):
+            ranges, losses = still_there(ranges, locator.earliest(each.partition for each in ranges))
+            bear(losses, fail=options.fail_on_data_loss)
         return plan_tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task. Where there is nothing to be read Spark makes up a partition of its own."""
         return read_rows(self._options, partition, self._schema)
+
+    def _end(self, locator: Locator) -> Offsets:
+        """A task would wait for what lies behind the end of a partition until its patience is over."""
+        end = locator.resolve(self._options.end, "endingOffsets")
+        if isinstance(self._options.end, AtOffsets):
+            end, losses = up_to(end, locator.latest())
+            bear(losses, fail=self._options.fail_on_data_loss)
+        return end
 
     def _not_older(self, locator: Locator) -> Offsets:
         if self._pushed.timestamp_ms is None:

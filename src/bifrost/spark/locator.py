@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from bifrost.client.errors import TimedOutError, UnknownPartitionError, UnreachableError
-from bifrost.spark.failures import OptionError
+from bifrost.spark.failures import OptionError, first_contact, told_of
 from bifrost.spark.limits import AtEdge, AtOffsets, AtTimestamp, Limit
 from bifrost.spark.offsets import EARLIEST, LATEST, Offsets
 from bifrost.spark.read_options import ReadOptions
@@ -50,6 +50,8 @@ class Locator:
         self._now = now
         self._partitions: list[TopicPartition] = []
         self._partitions_until = float("-inf")
+        self._was_heard = False
+        """Whether anybody has answered yet."""
 
     def partitions(self) -> list[TopicPartition]:
         """All that the query subscribes to, as of now, or as of at most `partition.metadata.cache.ttl.ms` ago."""
@@ -117,15 +119,17 @@ class Locator:
             topics = sorted(topic for topic in found if topic not in INTERNAL_TOPICS)
         else:
             topics = sorted({*wanted.topics, *(each.topic for each in wanted.partitions)})
-        existing = [
-            TopicPartition(topic, number) for topic in topics for number in sorted(self._brokers.partitions(topic))
-        ]
+        with told_of(wanted.option):
+            existing = [
+                TopicPartition(topic, number) for topic in topics for number in sorted(self._brokers.partitions(topic))
+            ]
         if not wanted.partitions:
             return existing
         missing = sorted(set(wanted.partitions) - set(existing))
         if missing:
             raise UnknownPartitionError(
-                f"there is no partition {', '.join(map(str, missing))}", f"There are {', '.join(map(str, existing))}."
+                f"assign: there is no partition {', '.join(map(str, missing))}",
+                f"There are {', '.join(map(str, existing))}.",
             )
         return list(wanted.partitions)
 
@@ -140,6 +144,12 @@ class Locator:
         }
 
     def _retried(self, question: Callable[[], _Found]) -> _Found:
+        """The client has tried for a while by itself: only who has answered before is asked again."""
+        if not self._was_heard:
+            with first_contact():
+                found = question()
+            self._was_heard = True
+            return found
         for attempt in range(1, self._options.offset_attempts):
             try:
                 return question()

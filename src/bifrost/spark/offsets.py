@@ -1,7 +1,7 @@
 """Offsets of many partitions, and their JSON: the one of options, and the one that a checkpoint keeps.
 
-Both have the form that Spark's Kafka connector writes, so that a query may go on where one of
-`format("kafka")` stopped.
+Both have the form that Spark's Kafka connector writes, blanks aside, so that a query may go on where one of
+`format("kafka")` stopped, and the other way round.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ def from_spark(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
         for topic, partitions in nested.items()
         for partition, offset in partitions.items()
     }
-
-
-def to_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """As the Kafka connector writes it: no blanks."""
-    return json.dumps(to_spark(offsets), separators=(",", ":"))
 
 
 def parse_offsets(option: str, text: str) -> Offsets:

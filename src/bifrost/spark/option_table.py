@@ -96,6 +96,7 @@ _NOT_FOR_WRITING: Final = {
     "key.serializer": "Keys are columns of strings or bytes.",
     "value.serializer": "Values are columns of strings or bytes.",
     "interceptor.classes": "There is no Java here.",
+    "partitioner.class": "Keys go where Kafka's own partitioner sends them; a column partition overrules it.",
     "transactional.id": "The sink writes at least once, without transactions.",
 }
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from bifrost.client.errors import ConfigError
 from bifrost.spark.failures import OptionError
 from bifrost.spark.option_table import KAFKA_PREFIX, OPTIONS
 
@@ -95,3 +96,18 @@ class OptionValues(Mapping[str, str]):
         if not servers:
             raise OptionError("kafka.bootstrap.servers is not set", "Give the address of a broker: host:9092.")
         return servers
+
+
+def checked_settings(settings: dict[str, str]) -> dict[str, str]:
+    """Each is one of Kafka's clients, with a value that can be: otherwise tasks would be the first to complain.
+
+    Checking loads the wire client, so that only those programs wait for it that set something.
+    """
+    if settings:
+        from bifrost.client.wire.settings import read_settings
+
+        try:
+            read_settings(settings)
+        except ConfigError as error:
+            raise OptionError(f"of the options that begin with kafka.: {error.problem}", error.hint) from None
+    return settings

@@ -7,14 +7,16 @@ could be handed in just the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from bifrost.client.errors import BifrostError, DeliveryError
-from bifrost.columnar.encoder import Columns, encode
+from bifrost.client.errors import BifrostError, DeliveryError, InvalidRequestError, UnknownTopicError
+from bifrost.columnar.encoder import Columns, Encoded, encode
+from bifrost.columnar.errors import InvalidRow
 from bifrost.columnar.partitioning import Partitioner
 from bifrost.protocol.compression import Codec
 
@@ -69,14 +71,12 @@ class Outbox:
         """Encodes and queues; waits where the producer has no room. `row_numbers` are those of the task's rows."""
         if not rows.num_rows:
             return
-        encoded = encode(
-            rows,
-            self._partitioner(topic),
-            now_ms=time.time_ns() // 1_000_000,
-            columns=columns,
-            codec=self._codec,
-            batch_bytes=self._batch_bytes,
-        )
+        try:
+            encoded = self._encode(topic, rows, columns)
+        except InvalidRow as error:
+            raise _refused(row_numbers[error.row], error) from error
+        except (UnknownTopicError, InvalidRequestError) as error:
+            raise _refused(row_numbers[0], error) from error
         keys = None if columns.key is None else rows.column(columns.key)
         for each in encoded:
             key = None if keys is None else keys[each.first_row].as_py()
@@ -88,6 +88,17 @@ class Outbox:
                 self._explain_earlier()
                 raise _failed(load, error) from error
             self._sent.append((load, pending))
+
+    def _encode(self, topic: str, rows: pa.Table | pa.RecordBatch, columns: Columns) -> Iterator[Encoded]:
+        encoded = encode(
+            rows,
+            self._partitioner(topic),
+            now_ms=time.time_ns() // 1_000_000,
+            columns=columns,
+            codec=self._codec,
+            batch_bytes=self._batch_bytes,
+        )
+        return chain([next(encoded)], encoded)  # rows are looked at when the first batch is asked for
 
     def finish(self) -> Written:
         """Waits for every acknowledgement; raises for the first batch that has none, and names its first row."""
@@ -114,6 +125,11 @@ class Outbox:
         if known is None:
             known = self._partitioners[topic] = Partitioner(len(self._client.partitions(topic)))
         return known
+
+
+def _refused(row: int, error: BifrostError) -> BifrostError:
+    """Something is wrong with the row itself, or with what it names."""
+    return InvalidRequestError(f"row {row} of the task: {error.problem}", error.hint, code=error.code)
 
 
 def _failed(load: _Load, error: BifrostError) -> DeliveryError:

@@ -5,7 +5,6 @@ A range that is no longer there is a loss, and by `failOnDataLoss` either the en
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from bifrost.client.errors import BifrostError, OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from bifrost.spark.failures import DataLossError, StalledError
+from bifrost.spark.losses import bear
 from bifrost.spark.ranges import OffsetRange, cut, gather
 from bifrost.spark.read_options import ReadOptions
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from bifrost.columnar.decoder import Decoder
 
-_log = logging.getLogger(__name__)
 _WAIT_MS = 500
 
 
@@ -111,10 +110,7 @@ def _resume(options: ReadOptions, wanted: OffsetRange, error: OffsetOutOfRangeEr
 
 
 def _lose(options: ReadOptions, what: str, cause: BifrostError) -> None:
-    if options.fail_on_data_loss:
-        raise data_loss(what) from cause
-    _log.warning("%s; failOnDataLoss is false, going on", what)
-
-
-def data_loss(what: str) -> DataLossError:
-    return DataLossError(what, "Retention may have overtaken the query. failOnDataLoss=false reads what is left.")
+    try:
+        bear([what], fail=options.fail_on_data_loss)
+    except DataLossError as error:
+        raise error from cause

@@ -12,7 +12,7 @@ from bifrost.spark.failures import OptionError
 from bifrost.spark.limits import AtEdge, Limit, check_batch_limits, end_limit, start_limit
 from bifrost.spark.offsets import EARLIEST, LATEST, parse_assignment
 from bifrost.spark.option_table import Use, check_names
-from bifrost.spark.option_values import OptionValues
+from bifrost.spark.option_values import OptionValues, checked_settings
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ class Subscription:
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
-    def __str__(self) -> str:
-        if self.pattern is not None:
-            return f"topics that match {self.pattern}"
-        return ", ".join(self.topics or map(str, self.partitions))
+    @property
+    def option(self) -> str:
+        """What the program said it with."""
+        return "subscribe" if self.topics else "assign" if self.partitions else "subscribePattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         json=_json_values(options),
         commit_group=commit_group,
         pushdown=options.switch("pushdown", default=False),
-        settings=settings,
+        settings=checked_settings(settings),
     )
 
 

@@ -47,10 +47,13 @@ def session(
     """
     from pyspark.sql import SparkSession
 
+    from bifrost.spark.java import require_java
     from bifrost.spark.shipping import zip_package
     from bifrost.spark.source import BifrostSource
 
     running = SparkSession.getActiveSession() is not None
+    if not running:
+        require_java()
     settings = _settings(master, config or {})
     if ship == "venv":
         settings |= _with_libraries(settings, running)

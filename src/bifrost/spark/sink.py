@@ -33,13 +33,6 @@ class BifrostWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = sink_columns(schema, topic_given=options.topic is not None)
 
-    def check_topic(self) -> None:
-        """On the driver, so that a topic that does not exist is told before any task has begun."""
-        if self._options.topic is not None:
-            from bifrost.client.wire import shared_client
-
-            shared_client(self._options.bootstrap, self._options.settings).partitions(self._options.topic)
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task."""
         return write_rows(self._options, self._columns, iterator)

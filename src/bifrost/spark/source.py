@@ -6,6 +6,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from bifrost.spark.batch_reader import BifrostReader, PushdownReader
+from bifrost.spark.brokers import check_target
 from bifrost.spark.failures import OptionError
 from bifrost.spark.option_table import Use
 from bifrost.spark.read_options import read_options
@@ -36,10 +37,12 @@ class BifrostSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BifrostWriter:
         if overwrite:
             raise OptionError("a topic cannot be overwritten", 'Use mode("append"), or write to a new topic.')
-        writer = BifrostWriter(write_options(self.options, Use.BATCH_WRITE), schema)
-        writer.check_topic()
-        return writer
+        options = write_options(self.options, Use.BATCH_WRITE)
+        check_target(options)
+        return BifrostWriter(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BifrostStreamWriter:  # noqa: ARG002, N802
         """In the mode "complete" Spark asks to overwrite; all rows are then written again, as in its Kafka sink."""
-        return BifrostStreamWriter(write_options(self.options, Use.STREAM_WRITE), schema)
+        options = write_options(self.options, Use.STREAM_WRITE)
+        check_target(options)
+        return BifrostStreamWriter(options, schema)

@@ -6,7 +6,6 @@ any of it exists.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -24,8 +23,10 @@ from pyspark.sql.types import StructType
 from bifrost.spark.admission import Patience, limit_rate
 from bifrost.spark.limits import AtEdge, AtOffsets, Limit
 from bifrost.spark.locator import Locator
+from bifrost.spark.losses import bear, still_there
 from bifrost.spark.offsets import LATEST, Offsets, from_spark, to_spark
-from bifrost.spark.range_reader import data_loss, plan_tasks
+from bifrost.spark.range_reader import plan_tasks
+from bifrost.spark.ranges import OffsetRange
 from bifrost.spark.read_options import ReadOptions
 from bifrost.spark.rows import check_schema, read_rows
 from bifrost.spark.stream_plan import plan_batch, plan_first_batch
@@ -33,7 +34,6 @@ from bifrost.spark.stream_plan import plan_batch, plan_first_batch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_log = logging.getLogger(__name__)
 SparkOffsets = dict[str, dict[str, int]]
 
 
@@ -49,6 +49,7 @@ class BifrostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a finished batch starts. Spark asks several times, and must always hear the same."""
         self._is_new = True
         """No batch was asked for in this run: one that is planned now was asked for in an earlier one."""
+        self._was_planned = False
         self._latest: Offsets | None = None
         self._until: Offsets | None = None
         """Under Trigger.AvailableNow: where the topics ended when the query began."""
@@ -98,11 +99,9 @@ class BifrostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             plan = plan_first_batch(begin, until)
         else:
             plan = plan_batch(begin, until, self._locator.earliest(until.keys() - begin.keys()))
-        for loss in plan.losses:
-            if self._options.fail_on_data_loss:
-                raise data_loss(loss)
-            _log.warning("%s; failOnDataLoss is false, going on", loss)
-        return plan_tasks(plan.ranges, self._options)
+        ranges, losses = self._unexpired(plan.ranges)
+        bear([*plan.losses, *losses], fail=self._options.fail_on_data_loss)
+        return plan_tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task."""
@@ -127,6 +126,13 @@ class BifrostStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         commit_offsets(self._options, group, done)
         self._committed = done
+
+    def _unexpired(self, ranges: list[OffsetRange]) -> tuple[list[OffsetRange], list[str]]:
+        """Of the first batch of a run: a query that was away for long finds out here and not in its tasks."""
+        if self._was_planned:
+            return ranges, []
+        self._was_planned = True
+        return still_there(ranges, self._locator.earliest(each.partition for each in ranges))
 
     @property
     def _locator(self) -> Locator:

@@ -8,11 +8,14 @@ from typing import Final
 
 from bifrost.spark.failures import OptionError
 from bifrost.spark.option_table import Use, check_names
-from bifrost.spark.option_values import OptionValues
+from bifrost.spark.option_values import OptionValues, checked_settings
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 BATCH_BYTES: Final = 500_000
 """Half of what a broker takes by default, so that a batch passes whatever it was made of."""
+
+IN_FLIGHT_MAX: Final = 5
+"""Of so many batches of a partition a broker recognises repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class WriteOptions:
     idempotent: bool = True
     codec: str = "none"
     batch_bytes: int = BATCH_BYTES
-    max_in_flight: int = 5
+    max_in_flight: int = IN_FLIGHT_MAX
 
 
 def write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
@@ -56,8 +59,8 @@ def write_options(given: Mapping[str, str], use: Use) -> WriteOptions:
         idempotent=idempotent,
         codec=_codec(settings.pop("compression.type", "none")),
         batch_bytes=_number(settings, "batch.size", BATCH_BYTES),
-        max_in_flight=_number(settings, "max.in.flight.requests.per.connection", 5),
-        settings=settings,
+        max_in_flight=_number(settings, "max.in.flight.requests.per.connection", IN_FLIGHT_MAX, most=IN_FLIGHT_MAX),
+        settings=checked_settings(settings),
     )
 
 
@@ -77,10 +80,10 @@ def _codec(given: str) -> str:
     return given.strip().lower()
 
 
-def _number(settings: dict[str, str], name: str, default: int) -> int:
+def _number(settings: dict[str, str], name: str, default: int, most: int | None = None) -> int:
     given = settings.pop(name, None)
     if given is None:
         return default
-    if not given.strip().isdecimal() or int(given) == 0:
-        raise OptionError(f"kafka.{name} is {given}", "Give a number from 1 on.")
+    if not given.strip().isdecimal() or int(given) == 0 or (most is not None and int(given) > most):
+        raise OptionError(f"kafka.{name} is {given}", f"Give a number from 1 {'on' if most is None else f'to {most}'}.")
     return int(given)

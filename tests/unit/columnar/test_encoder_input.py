@@ -10,6 +10,7 @@ import pytest
 
 from bifrost.client.errors import InvalidRequestError
 from bifrost.columnar.encoder import Columns, encode
+from bifrost.columnar.errors import InvalidRow
 from bifrost.columnar.partitioning import Partitioner
 from bifrost.protocol.records import Record, decode_batch
 
@@ -112,3 +113,17 @@ def test_arrays_with_offsets_beyond_their_bytes_never_reach_a_kernel() -> None:
     lying = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, pa.py_buffer(b"short")])
     with pytest.raises(pa.ArrowInvalid):
         written({"value": lying}, value="value")
+
+
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [
+        (pa.array([0, None, 1, 9, 9], pa.int32()), "partition"),
+        (pa.array([None, [], [{"key": "a", "value": None}] * 2, [{"key": None, "value": b""}]] * 2), "headers"),
+    ],
+)
+def test_the_first_row_that_cannot_be_written_is_told(column: pa.Array, named: str) -> None:
+    table = pa.table({"x": column, "value": pa.array([b"v"] * len(column))})
+    with pytest.raises(InvalidRow) as caught:
+        list(encode(table, Partitioner(2), now_ms=0, columns=Columns(key=None, **{named: "x"})))
+    assert caught.value.row == 3

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 
 import pytest
 
-from bifrost.pipeline.failures import MissingSoftwareError, ProjectError, cause
+from bifrost.pipeline.failures import ProjectError, cause
 from bifrost.pipeline.graph import Graph
-from bifrost.pipeline.prerequisites import require_java, require_spark
+from bifrost.pipeline.prerequisites import require_spark
 from bifrost.pipeline.project import find_spec_file, local_path, read_project, storage_uri
 from bifrost.pipeline.running import _driver_settings
 from bifrost.pipeline.scaffold import write_project
 from bifrost.pipeline.topics import TopicUse
+from bifrost.spark.failures import MissingSoftwareError
 
 
 def test_a_new_project_is_complete(tmp_path: Path) -> None:
@@ -86,29 +86,6 @@ def test_the_catalog_lasts_unless_another_is_configured(tmp_path: Path) -> None:
     own = _driver_settings(project, {"spark.sql.catalogImplementation": "in-memory"})
     assert own["spark.sql.catalogImplementation"] == "in-memory"
     assert "spark.hadoop.javax.jdo.option.ConnectionURL" not in own
-
-
-def test_without_java_one_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    (tmp_path / "apt-get").touch(mode=0o755)
-    with pytest.raises(MissingSoftwareError, match="there is no java") as raised:
-        require_java()
-    assert raised.value.hint == "apt-get install openjdk-17-jre-headless"
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    with pytest.raises(MissingSoftwareError, match=r"JAVA_HOME is .*jdk"):
-        require_java()
-
-
-def test_an_old_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", os.environ["PATH"])
-    with pytest.raises(MissingSoftwareError, match=r"needs Java 17 or newer, and .* is 8"):
-        require_java()
 
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

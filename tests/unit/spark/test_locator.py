@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bifrost.client.errors import UnknownPartitionError, UnreachableError
+from bifrost.client.errors import UnknownPartitionError, UnknownTopicError, UnreachableError
 from bifrost.spark.failures import OptionError
 from bifrost.spark.limits import AtEdge, AtOffsets, AtTimestamp, AtTimestamps
 from bifrost.spark.locator import Locator
@@ -126,3 +126,29 @@ def test_a_broker_that_is_away_is_asked_again_but_not_for_ever() -> None:
     assert locator(Table(failures=2)).latest() == {A0: 100, A1: 100}
     with pytest.raises(UnreachableError):
         locator(Table(failures=3)).latest()
+
+
+def test_a_cluster_that_never_answered_is_asked_once_and_its_option_named() -> None:
+    """The client tries for ten seconds by itself; three times that is no better answer to a wrong address."""
+
+    class Nobody(Table):
+        def partitions(self, topic: str) -> list[int]:
+            self.asked += 1
+            raise UnreachableError("no broker answers at x:1", "Is it running?")
+
+    nobody = Nobody()
+    with pytest.raises(UnreachableError, match=r"kafka\.bootstrap\.servers: no broker answers at x:1\. Is it running"):
+        locator(nobody, subscribe="a").partitions()
+    assert nobody.asked == 1
+
+
+@pytest.mark.parametrize(("option", "value"), [("subscribe", "a,gone"), ("assign", '{"gone":[0]}')])
+def test_a_topic_that_does_not_exist_is_told_with_the_option_that_names_it(option: str, value: str) -> None:
+    class Honest(Table):
+        def partitions(self, topic: str) -> list[int]:
+            if topic not in self.counts:
+                raise UnknownTopicError(f"topic {topic} does not exist", "Create it.")
+            return super().partitions(topic)
+
+    with pytest.raises(UnknownTopicError, match=f"{option}: topic gone does not exist. Create it"):
+        locator(Honest(), **{option: value}).partitions()

@@ -155,6 +155,9 @@ def test_the_strategy_for_times_without_records() -> None:
         ({"valueFormat": "avro"}, "binary or json"),
         ({"valueFormat": "json", "columns": "value"}, "schema alone"),
         ({"valueFormat": "json", "mode": "failfast", "deadLetterTopic": "d"}, "no dead letters"),
+        ({"kafka.request.timeout.ms": "soon"}, r"begin with kafka\.: request\.timeout\.ms is 'soon'"),
+        ({"kafka.bootstrap.server": "x"}, r"begin with kafka\.: .*bootstrap\.server\. Did you mean bootstrap\.servers"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "Convert it to PEM"),
     ],
 )
 def test_what_makes_no_sense_in_a_batch(given: dict[str, str], problem: str) -> None:

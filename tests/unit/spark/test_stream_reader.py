@@ -76,6 +76,16 @@ def test_losses_end_the_query_or_not() -> None:
     assert forgiving.partitions(before, after) == [Share((OffsetRange(TopicPartition("b", 0), 50, 60),))]
 
 
+def test_what_expired_while_the_query_was_away_is_found_on_the_driver() -> None:
+    before, after, later = {"b": {"0": 4}}, {"b": {"0": 60}}, {"b": {"0": 70}}
+    with pytest.raises(DataLossError, match="b-0 no longer has the offsets 4 to 10: it begins at 10"):
+        reader(Table()).partitions(before, after)
+    forgiving = reader(Table(), failOnDataLoss="false")
+    b0 = TopicPartition("b", 0)
+    assert forgiving.partitions(before, after) == [Share((OffsetRange(b0, 10, 60),))]
+    assert forgiving.partitions(before, later) == [Share((OffsetRange(b0, 4, 70),))], "later the tasks will find out"
+
+
 def test_available_now_ends_where_the_topics_ended_when_it_began() -> None:
     made = reader(Table(ends=[100, 200, 300]), startingOffsets='{"b":{"0":10}}', minOffsetsPerTrigger="1000000")
     made.prepareForTriggerAvailableNow()

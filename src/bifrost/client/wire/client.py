@@ -94,7 +94,7 @@ class WireClient:
             start,
             end,
             isolation=isolation_number(isolation or settings.isolation_level),
-            max_bytes=settings.fetch_bytes if max_bytes is None else max(1, max_bytes),
+            max_bytes=min(settings.fetch_bytes if max_bytes is None else max(1, max_bytes), settings.fetch_bytes_max),
             max_wait_ms=settings.fetch_wait_ms if max_wait_ms is None else max_wait_ms,
         )
 

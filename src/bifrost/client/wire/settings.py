@@ -40,6 +40,9 @@ class WireSettings:
     receive_bytes_max: int = 256 << 20
     """An answer that claims to be larger is not one."""
     fetch_bytes: int = 8 << 20
+    """Of a partition, at a time."""
+    fetch_bytes_max: int = 2**31 - 1
+    """Of all partitions of a request, which here has one: the smaller of the two counts."""
     fetch_wait_ms: int = 500
     isolation_level: str = READ_UNCOMMITTED
     buffer_bytes: int = 64 << 20
@@ -109,6 +112,7 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[str, object], Any]]]] = {
     "receive.message.max.bytes": ("receive_bytes_max", _number(1_000)),
     "max.partition.fetch.bytes": ("fetch_bytes", _number(1)),
     "fetch.message.max.bytes": ("fetch_bytes", _number(1)),
+    "fetch.max.bytes": ("fetch_bytes_max", _number(1)),
     "fetch.max.wait.ms": ("fetch_wait_ms", _number(0)),
     "fetch.wait.max.ms": ("fetch_wait_ms", _number(0)),
     "isolation.level": ("isolation_level", _isolation),

@@ -19,8 +19,10 @@ def test_names_of_java_and_of_librdkafka_are_understood() -> None:
             "fetch.max.wait.ms": 7,
             "message.timeout.ms": 9,
             "isolation.level": "read_committed",
+            "fetch.max.bytes": 5,
         }
     )
+    assert settings.fetch_bytes_max == 5
     assert (settings.client_id, settings.request_timeout_ms, settings.fetch_wait_ms) == ("spark", 1000, 7)
     assert (settings.delivery_timeout_ms, settings.isolation_level) == (9, "read_committed")
 

@@ -127,6 +127,7 @@ class _Run:
         check_topics(graph.uses)
         self._know(graph)
         self._watch.stage("checking flows" if self._dry_run else "running")
+        self._watch.changed(list(self._flows))
         listener = _listener(self._progress)
         self._spark.streams.addListener(listener)
         lag = threading.Thread(target=self._measure_lag, args=(Ends(graph.uses),), daemon=True)

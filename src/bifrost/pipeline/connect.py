@@ -6,6 +6,7 @@ system chose, with a token of this process. An address `sc://` means a server th
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
@@ -81,15 +82,16 @@ def driver(
     os.environ.setdefault(_TOKEN, secrets.token_hex())
     if master == "local" or master.startswith("local["):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        with _printing_to(log):
-            started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
-    except Exception as error:
-        raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
-    try:
-        yield started
-    finally:
-        started.stop()
+    with _silent_py4j():
+        try:
+            with _printing_to(log):
+                started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
+        except Exception as error:
+            raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
+        try:
+            yield started
+        finally:
+            started.stop()
 
 
 def _port(running: SparkSession) -> int:
@@ -113,6 +115,24 @@ def _connect_mode() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[_MODE]
+
+
+@contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """What it raises is told; it would log the traceback as well, and Ctrl-C is no reason for one."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return f"{os.sep}py4j{os.sep}" not in record.pathname
+
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    level = own.level
+    root.addFilter(is_news)  # part of it is logged as if it were the program's own
+    own.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_news)
+        own.setLevel(level)
 
 
 @contextmanager

@@ -121,8 +121,26 @@ def test_mistakes_in_definitions_are_one_line_with_their_place(project: Path, to
         run(project, bootstrap=topics, master="local[2]", dry_run=True)
 
 
+def test_a_flow_that_fails_while_it_runs_fails_the_run(project: Path, topics: str) -> None:
+    definitions = project / "transformations" / "readings.py"
+    definitions.write_text(definitions.read_text().replace('F.max("celsius")', "F.expr(\"raise_error('too hot')\")"))
+    spec = project / "spark-pipeline.yml"
+    spec.write_text(f'{spec.read_text().rstrip()}\n  spark.sql.pipelines.maxFlowRetryAttempts: "0"\n')
+    heard = Heard()
+    with pytest.raises(PipelineError, match=r"^flow sensors failed: .*too hot") as raised:
+        run(project, bootstrap=topics, master="local[2]", watcher=heard)
+    assert "\n" not in raised.value.problem
+    assert "spark.log" in raised.value.hint
+    assert {name: states[-1] for name, states in heard.states.items() if name != "hot_readings"} == {
+        "readings": "completed",
+        "sensors": "failed",
+    }
+
+
 def command(project: Path, bootstrap: str, *more: str) -> list[str]:
-    options = ["--bootstrap", bootstrap, "--master", "local[2]", "--json", *more]
+    quick = ["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions=1"]
+    settings = [word for setting in quick for word in ("--conf", setting)]
+    options = ["--bootstrap", bootstrap, "--master", "local[2]", *settings, "--json", *more]
     return [sys.executable, "-m", "bifrost", "pipeline", "run", *options, str(project)]
 
 

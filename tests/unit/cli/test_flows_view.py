@@ -65,11 +65,13 @@ def test_a_narrow_terminal_cuts_names_and_no_numbers() -> None:
     assert len(lines) == 7, "a line for each flow"
 
 
-def test_problems_are_told_below_the_table() -> None:
+def test_problems_are_told_below_the_table_and_the_error_once() -> None:
     view = LiveFlows()
-    view.changed([Flow("alerts", "alerts", state="failed", problem="no such column: `kelvin`")])
+    failed = Flow("alerts", "alerts", state="failed", problem="no such column: `kelvin`")
+    view.changed([failed, Flow("speeds", "speeds", state="failed", problem="no room"), *flows()])
+    assert shown(view)[-3:-1] == ["alerts: no such column: `kelvin`", "speeds: no room"]
     view.end("failed")
-    assert shown(view)[-2:] == ["alerts: no such column: `kelvin`", "failed after 0 s"]
+    assert shown(view)[-2:] == ["speeds: no room", "failed after 0 s"], "the first is the error that follows"
 
 
 def test_where_nothing_ran_the_error_is_the_only_word() -> None:

@@ -137,13 +137,13 @@ class LiveFlows(View):
         from rich.spinner import Spinner
         from rich.text import Text
 
-        tables = [FlowTable(self._flows)] if self._flows else []
         if self._last:
-            return Group(*tables, Text(self._last))
+            told = next((flow for flow in self._flows if flow.state == FAILED), None)
+            return Group(*([FlowTable(self._flows, told)] if self._flows else []), Text(self._last))
         if self._spinner is None:
             self._spinner = Spinner("dots")
         self._spinner.update(text=Text(f"{self._stage}, {time.monotonic() - self._stage_began_s:.0f} s"))
-        return Group(*tables, self._spinner)
+        return Group(*([FlowTable(self._flows)] if self._flows else []), self._spinner)
 
 
 _STYLES: Final = {RUNNING: "cyan", COMPLETED: "green", FAILED: "red", "skipped": "yellow"}
@@ -156,10 +156,14 @@ _NAMES: Final = 2
 
 
 class FlowTable:
-    """One line for each flow on any terminal: names are cut where there is no room, numbers never. Then problems."""
+    """One line for each flow on any terminal: names are cut where there is no room, numbers never. Then problems.
 
-    def __init__(self, flows: list[Flow]) -> None:
+    One of them is `told` elsewhere: that of the first flow that failed is the error in which the run ends.
+    """
+
+    def __init__(self, flows: list[Flow], told: Flow | None = None) -> None:
         self._flows = flows
+        self._told = told
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
@@ -174,7 +178,7 @@ class FlowTable:
             line.stylize(_STYLES.get(flow.state, ""), state, state + widths[_NAMES])
             yield line
         for flow in self._flows:
-            if flow.problem:
+            if flow.problem and flow is not self._told:
                 yield Text(f"{flow.name}: {flow.problem}", style="red" if flow.state == FAILED else "yellow")
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from bifrost.pipeline.flows import Flow
 from bifrost.pipeline.running import Watcher
 from bifrost.pipeline.scaffold import write_project
 from bifrost.testing import Cluster
+from tests.waiting import PATIENCE_S, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,10 +146,44 @@ def command(project: Path, bootstrap: str, *more: str) -> list[str]:
     return [sys.executable, "-m", "bifrost", "pipeline", "run", *options, str(project)]
 
 
-def test_interrupted_and_run_again_by_the_command(tmp_path: Path, topics: str) -> None:
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """For programs: pytest alone knows that the sources are in src."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+
+
+def javas(word: str) -> list[int]:
+    """Processes of Java with that word in their arguments."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (directory / "cmdline").read_bytes().split(b"\0")
+            if arguments[0].endswith(b"java") and any(word.encode() in each for each in arguments):
+                found.append(int(directory.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_interrupted_while_spark_starts_nothing_is_left_behind(
+    tmp_path: Path, topics: str, environment: dict[str, str]
+) -> None:
+    write_project(tmp_path / "readings")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command(tmp_path / "readings", topics), stdout=pipe, stderr=pipe, text=True, env=environment
+    ) as program:
+        eventually(lambda: javas(str(tmp_path)), "Java starts")
+        program.send_signal(signal.SIGINT)
+        said, complaints = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 130
+    assert [json.loads(line)["state"] for line in said.splitlines()] == ["stopped"]
+    assert complaints == ""
+    assert javas(str(tmp_path)) == []
+
+
+def test_interrupted_and_run_again_by_the_command(tmp_path: Path, topics: str, environment: dict[str, str]) -> None:
     """Drivers of their own: the catalog must outlive the first, or the second stops at the tables it left."""
     write_project(tmp_path / "readings")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     first = subprocess.Popen(command(tmp_path / "readings", topics), stdout=subprocess.PIPE, text=True, env=environment)
     assert first.stdout is not None
     for line in first.stdout:

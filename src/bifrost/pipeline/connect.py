@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.client.errors import UnsupportedError
@@ -86,12 +88,24 @@ def driver(
         try:
             with _printing_to(log):
                 started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
+        except KeyboardInterrupt as interrupt:
+            _end_java(interrupt)
+            raise
         except Exception as error:
             raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
         try:
             yield started
         finally:
             started.stop()
+
+
+def _end_java(interrupt: BaseException) -> None:
+    """A JVM that was still starting would run for ever: pyspark takes away the directory in which it was to report."""
+    for frame, _ in walk_tb(interrupt.__traceback__):
+        process = frame.f_locals.get("proc")
+        if frame.f_code.co_name == "launch_gateway" and isinstance(process, Popen):
+            process.terminate()
+            process.wait()
 
 
 def _port(running: SparkSession) -> int:

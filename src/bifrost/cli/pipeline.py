@@ -84,7 +84,7 @@ def run(
     $ bifrost pipeline run --master spark://spark:7077 --bootstrap kafka:9092 readings
     $ bifrost pipeline run --dry-run
     """
-    from bifrost.cli.data.flows import JsonFlows, LineFlows, LiveFlows, is_terminal
+    from bifrost.cli.data.flows import VALID, JsonFlows, LineFlows, LiveFlows, is_terminal
     from bifrost.pipeline.running import run as run_pipeline
 
     settings = parse_assignments(conf or [], "--conf", "spark.sql.shuffle.partitions=8")
@@ -107,7 +107,7 @@ def run(
         except BifrostError:
             view.end("failed")
             raise
-        view.end("valid" if dry_run else "completed")
+        view.end(VALID if dry_run else "completed")
     if dry_run and not as_json:
         typer.echo(f"{outcome.name} is valid: {', '.join(flow.name for flow in outcome.flows)}")
 

@@ -12,7 +12,7 @@ from bifrost.client.clusters import resolve
 from bifrost.pipeline.failures import PipelineError, cause
 from bifrost.pipeline.flows import FAILED, Flow, Flows
 from bifrost.pipeline.listening import Ear
-from bifrost.pipeline.prerequisites import require_spark
+from bifrost.pipeline.prerequisites import check_master, require_spark
 from bifrost.pipeline.project import BOOTSTRAP, Project, find_spec_file, read_project
 from bifrost.pipeline.topics import Ends, check_brokers, check_topics
 
@@ -72,6 +72,7 @@ def run(
     address = bootstrap or configured.get(BOOTSTRAP) or resolve().bootstrap
     check_brokers(address)
     where = master or configured.get("spark.master") or LOCAL
+    check_master(where)
     watch.stage(f"starting Spark on {where}")
     from bifrost.pipeline.connect import connected
 

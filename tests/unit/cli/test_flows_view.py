@@ -82,6 +82,15 @@ def test_where_nothing_ran_the_error_is_the_only_word() -> None:
     assert view.is_empty
 
 
+def test_a_valid_pipeline_is_told_by_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    view = LiveFlows()
+    view.changed(flows())
+    view.end("valid")
+    assert view.is_empty
+    LineFlows().end("valid")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_table_that_is_not_called_like_its_flow_is_named() -> None:
     assert route(Flow("backfill", "readings", reads=("old", "older"))) == "old, older → table readings"
     assert route(Flow("readings", "readings", reads=("new",))) == "new →"

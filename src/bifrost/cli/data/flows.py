@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rich.spinner import Spinner
 
 
+VALID: Final = "valid"
+
+
 def is_terminal() -> bool:
     """Whether the table has somewhere to change."""
     return sys.stderr.isatty() and sys.stdout.isatty()
@@ -67,6 +70,8 @@ class LineFlows(View):
             self._told[flow.name] = line
 
     def end(self, state: str, remark: str = "") -> None:
+        if state == VALID:
+            return  # the command says more
         typer.echo(last_line(state, self.seconds(), remark), err=True)
 
 
@@ -128,8 +133,10 @@ class LiveFlows(View):
         self._flows = flows
 
     def end(self, state: str, remark: str = "") -> None:
-        # Where nothing has run yet, the error that follows says it all.
-        self._last = last_line(state, self.seconds(), remark) if self._flows or state != FAILED else ""
+        if state == VALID:
+            self._flows = []  # none of them has run
+        elif self._flows or state != FAILED:  # else the error that follows says it all
+            self._last = last_line(state, self.seconds(), remark)
 
     def render(self) -> RenderableType:
         """As it is now; something moves until all is over, and seconds tell that it is not stuck."""

@@ -8,17 +8,18 @@ found is compared with what plain Python counts. Without Java or PySpark, only t
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
+from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
@@ -28,6 +29,7 @@ from bifrost.testing import Cluster
 from examples.fleet.delivery import Proof, create_topics, read_back, send
 from examples.fleet.expected import Expected, expect
 from examples.fleet.trucks import Report, day, fleet
+from examples.terminal import open_console, waiting
 
 PROJECT = Path(__file__).parent
 MASTER = "local[2]"
@@ -39,10 +41,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=8, help="how long their day is")
     parser.add_argument("--map", type=Path, default=Path("fleet.png"), help="where to draw the map")
     options = parser.parse_args()
-    # A copy of the terminal: while Spark starts, what it prints goes to a file, and this goes on.
-    console = Console(
-        file=os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8"), force_terminal=sys.stdout.isatty()
-    )
+    console = open_console()
     rng = random.Random(2026)
     reports = day(fleet(options.trucks, rng), options.hours, rng)
     console.print(
@@ -97,60 +96,52 @@ def analyse(console: Console, bootstrap: str, reports: list[Report], picture: Pa
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         }
         began = time.perf_counter()
-        with ThreadPoolExecutor(1) as pool, console.status("Spark starts") as status:
-
-            def tell(text: str) -> None:
-                status.update(f"Spark starts; meanwhile {text}")
-
-            prepared = pool.submit(prepare, bootstrap, reports[:half], tell)
-            with driver("fleet", MASTER, settings, Path(folder) / "spark.log") as spark:
+        with ExitStack() as stack:
+            with ThreadPoolExecutor(1) as pool, waiting(console, "Spark starts") as tell:
+                prepared = pool.submit(prepare, bootstrap, reports[:half], tell)
+                spark = stack.enter_context(driver("fleet", MASTER, settings, Path(folder) / "spark.log"))
                 prepared.result()
-                status.stop()
-                up_s = time.perf_counter() - began
-                console.print(f"Spark {spark.version} up after {up_s:.0f} s; {half:,} positions sent meanwhile")
-                run_once(console, bootstrap, Path(folder), "the first half of the day")
-                proven = deliver(console, bootstrap, reports, half)
-                run_once(console, bootstrap, Path(folder), "the second half, with what comes late")
-                expected = expect([reports[:half], reports[half:]])
-                return compare(console, spark, bootstrap, expected, picture) and proven
+            up_s = time.perf_counter() - began
+            console.print(f"Spark {spark.version} up after {up_s:.0f} s; {half:,} positions sent meanwhile")
+            run_once(console, bootstrap, Path(folder), "the first half of the day")
+            proven = deliver(console, bootstrap, reports, half)
+            run_once(console, bootstrap, Path(folder), "the second half, with what comes late")
+            expected = expect([reports[:half], reports[half:]])
+            return compare(console, spark, bootstrap, expected, picture) and proven
 
 
 def prepare(bootstrap: str, reports: list[Report], tell: Callable[[str], None]) -> None:
     """While Spark starts: the first half of the day is sent, and kernels are compiled if this machine has none yet."""
     from bifrost.columnar.kernels.warming import warm_up
 
-    send(bootstrap, reports, lambda number: tell(f"the fleet sends: {number:,}"))
-    tell("kernels are compiled, once on this machine")
+    send(bootstrap, reports, lambda number: tell(f"Spark starts; meanwhile the fleet sends: {number:,}"))
+    tell("Spark starts; meanwhile kernels are compiled, once on this machine")
     warm_up()
-    tell("nothing is left to do")
+    tell("Spark starts")
 
 
 def run_once(console: Console, bootstrap: str, folder: Path, what: str) -> None:
-    from bifrost.cli.data.flows import describe
+    """The table of flows changes in place while they run, as that of `bifrost pipeline run` does, and stays."""
+    from bifrost.cli.data.flows import FlowTable
     from bifrost.pipeline import Flow, run
     from bifrost.pipeline.running import Watcher
 
     began = time.perf_counter()
-    with console.status(f"pipeline: {what}") as status:
+    console.print(f"\npipeline: {what}")
+    with Live(console=console) as live:
 
-        class Line(Watcher):
+        class Shown(Watcher):
             def changed(self, flows: list[Flow]) -> None:
-                status.update(" · ".join(f"{flow.name} {describe(flow)}" for flow in flows))
+                live.update(FlowTable(flows))
 
-        outcome = run(PROJECT, bootstrap=bootstrap, master=MASTER, storage=folder, watcher=Line())
-    table = Table(title=f"pipeline: {what}, {time.perf_counter() - began:.0f} s", title_justify="left")
-    for heading in ("flow", "state", "rows in", "rows out", "lag"):
-        table.add_column(heading, justify="left" if heading in {"flow", "state"} else "right")
-    for flow in outcome.flows:
-        counts = ["" if count is None else f"{count:,}" for count in (flow.rows_read, flow.rows_written, flow.lag)]
-        table.add_row(flow.name, flow.state, *counts)
-    console.print(table)
+        run(PROJECT, bootstrap=bootstrap, master=MASTER, storage=folder, watcher=Shown())
+    console.print(f"completed after {time.perf_counter() - began:.0f} s")
 
 
 def compare(console: Console, spark: object, bootstrap: str, expected: Expected, picture: Path) -> bool:
     from examples.fleet.findings import look
 
-    with console.status("reading tables and alerts"):
+    with waiting(console, "reading tables and alerts"):
         findings = look(spark, bootstrap)  # type: ignore[arg-type]
     kinds = [kind for _, kind, _ in findings.alerts]
     table = Table(title="what it found", title_justify="left")
@@ -172,7 +163,7 @@ def compare(console: Console, spark: object, bootstrap: str, expected: Expected,
     if find_spec("matplotlib") is not None:
         from examples.fleet.map import draw
 
-        with console.status("drawing the map"):
+        with waiting(console, "drawing the map"):
             draw(findings, picture)
         console.print(f"map: [cyan]{picture}[/cyan]")
     agree = "[green]Spark and plain Python agree in every window and every alert.[/green]"

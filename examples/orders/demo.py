@@ -8,7 +8,6 @@ found is compared with what plain Python counts.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from bifrost.testing import Cluster
 from examples.orders import expected
 from examples.orders.queries import ORDERS, PAID, PAYMENTS, TOTALS, Queries
 from examples.orders.shop import PARTITION_OF, Event, afternoon, by_category
+from examples.terminal import open_console, waiting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,10 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--orders", type=int, default=20_000, help="how many orders come in")
     count = parser.parse_args().orders
-    # A copy of the terminal: while Spark starts, what it prints goes to a file, and this goes on.
-    console = Console(
-        file=os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8"), force_terminal=sys.stdout.isatty()
-    )
+    console = open_console()
     orders, payments = afternoon(count, random.Random(2026))
     with Cluster() as cluster, tempfile.TemporaryDirectory(prefix="orders-") as folder:
         create_topics(cluster.bootstrap)
@@ -130,8 +127,8 @@ def analyse(console: Console, bootstrap: str, folder: Path, orders: list[Event],
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     }
     began = time.perf_counter()
-    with console.status("Spark starts") as status, driver("orders", MASTER, settings, folder / "spark.log") as spark:
-        status.update(f"{len(orders):,} orders and {len(payments):,} payments go through two runs of two queries")
+    with waiting(console, "Spark starts") as tell, driver("orders", MASTER, settings, folder / "spark.log") as spark:
+        tell(f"{len(orders):,} orders and {len(payments):,} payments go through two runs of two queries")
         run_twice(spark, bootstrap, folder, orders, payments)
     findings = look(bootstrap)
     table = Table(title=f"what it found in {time.perf_counter() - began:.0f} s", title_justify="left")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from bifrost.pipeline.flows import Flow
 from bifrost.pipeline.running import Watcher
 from bifrost.pipeline.scaffold import write_project
 from bifrost.testing import Cluster
+from tests.waiting import PATIENCE_S, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,15 +123,67 @@ def test_mistakes_in_definitions_are_one_line_with_their_place(project: Path, to
         run(project, bootstrap=topics, master="local[2]", dry_run=True)
 
 
+def test_a_flow_that_fails_while_it_runs_fails_the_run(project: Path, topics: str) -> None:
+    definitions = project / "transformations" / "readings.py"
+    definitions.write_text(definitions.read_text().replace('F.max("celsius")', "F.expr(\"raise_error('too hot')\")"))
+    spec = project / "spark-pipeline.yml"
+    spec.write_text(f'{spec.read_text().rstrip()}\n  spark.sql.pipelines.maxFlowRetryAttempts: "0"\n')
+    heard = Heard()
+    with pytest.raises(PipelineError, match=r"^flow sensors failed: .*too hot") as raised:
+        run(project, bootstrap=topics, master="local[2]", watcher=heard)
+    assert "\n" not in raised.value.problem
+    assert "spark.log" in raised.value.hint
+    assert {name: states[-1] for name, states in heard.states.items() if name != "hot_readings"} == {
+        "readings": "completed",
+        "sensors": "failed",
+    }
+
+
 def command(project: Path, bootstrap: str, *more: str) -> list[str]:
-    options = ["--bootstrap", bootstrap, "--master", "local[2]", "--json", *more]
+    quick = ["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.sql.shuffle.partitions=1"]
+    settings = [word for setting in quick for word in ("--conf", setting)]
+    options = ["--bootstrap", bootstrap, "--master", "local[2]", *settings, "--json", *more]
     return [sys.executable, "-m", "bifrost", "pipeline", "run", *options, str(project)]
 
 
-def test_interrupted_and_run_again_by_the_command(tmp_path: Path, topics: str) -> None:
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """For programs: pytest alone knows that the sources are in src."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+
+
+def javas(word: str) -> list[int]:
+    """Processes of Java with that word in their arguments."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (directory / "cmdline").read_bytes().split(b"\0")
+            if arguments[0].endswith(b"java") and any(word.encode() in each for each in arguments):
+                found.append(int(directory.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_interrupted_while_spark_starts_nothing_is_left_behind(
+    tmp_path: Path, topics: str, environment: dict[str, str]
+) -> None:
+    write_project(tmp_path / "readings")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command(tmp_path / "readings", topics), stdout=pipe, stderr=pipe, text=True, env=environment
+    ) as program:
+        eventually(lambda: javas(str(tmp_path)), "Java starts")
+        program.send_signal(signal.SIGINT)
+        said, complaints = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == 130
+    assert [json.loads(line)["state"] for line in said.splitlines()] == ["stopped"]
+    assert complaints == ""
+    assert javas(str(tmp_path)) == []
+
+
+def test_interrupted_and_run_again_by_the_command(tmp_path: Path, topics: str, environment: dict[str, str]) -> None:
     """Drivers of their own: the catalog must outlive the first, or the second stops at the tables it left."""
     write_project(tmp_path / "readings")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     first = subprocess.Popen(command(tmp_path / "readings", topics), stdout=subprocess.PIPE, text=True, env=environment)
     assert first.stdout is not None
     for line in first.stdout:

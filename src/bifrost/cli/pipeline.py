@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from bifrost.cli.entry import INTERRUPTED
 from bifrost.cli.options import CONTEXT, Bootstrap, Json, parse_assignments
 from bifrost.cli.output import remark
+from bifrost.client.errors import BifrostError
 
 app = typer.Typer(
     no_args_is_help=True, context_settings=CONTEXT, help="Make and run pipelines on Spark, from topics to topics."
@@ -84,12 +84,11 @@ def run(
     $ bifrost pipeline run --master spark://spark:7077 --bootstrap kafka:9092 readings
     $ bifrost pipeline run --dry-run
     """
-    from bifrost.cli.data.flows import JsonFlows, LineFlows, LiveFlows, is_terminal
+    from bifrost.cli.data.flows import VALID, JsonFlows, LineFlows, LiveFlows, is_terminal
     from bifrost.pipeline.running import run as run_pipeline
 
     settings = parse_assignments(conf or [], "--conf", "spark.sql.shuffle.partitions=8")
     view = JsonFlows() if as_json else LiveFlows() if is_terminal() else LineFlows()
-    started = time.monotonic()
     with view:
         try:
             outcome = run_pipeline(
@@ -103,9 +102,12 @@ def run(
                 watcher=view,
             )
         except KeyboardInterrupt:
-            view.end("stopped; the next run goes on where this one was", 0.0)
+            view.end("stopped", "the next run goes on where this one was")
             raise typer.Exit(INTERRUPTED) from None
-        view.end("valid" if dry_run else "completed", time.monotonic() - started)
+        except BifrostError:
+            view.end("failed")
+            raise
+        view.end(VALID if dry_run else "completed")
     if dry_run and not as_json:
         typer.echo(f"{outcome.name} is valid: {', '.join(flow.name for flow in outcome.flows)}")
 

@@ -6,12 +6,15 @@ system chose, with a token of this process. An address `sc://` means a server th
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import Popen
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.client.errors import UnsupportedError
@@ -81,15 +84,28 @@ def driver(
     os.environ.setdefault(_TOKEN, secrets.token_hex())
     if master == "local" or master.startswith("local["):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        with _printing_to(log):
-            started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
-    except Exception as error:
-        raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
-    try:
-        yield started
-    finally:
-        started.stop()
+    with _silent_py4j():
+        try:
+            with _printing_to(log):
+                started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
+        except KeyboardInterrupt as interrupt:
+            _end_java(interrupt)
+            raise
+        except Exception as error:
+            raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error
+        try:
+            yield started
+        finally:
+            started.stop()
+
+
+def _end_java(interrupt: BaseException) -> None:
+    """A JVM that was still starting would run for ever: pyspark takes away the directory in which it was to report."""
+    for frame, _ in walk_tb(interrupt.__traceback__):
+        process = frame.f_locals.get("proc")
+        if frame.f_code.co_name == "launch_gateway" and isinstance(process, Popen):
+            process.terminate()
+            process.wait()
 
 
 def _port(running: SparkSession) -> int:
@@ -113,6 +129,24 @@ def _connect_mode() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[_MODE]
+
+
+@contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """What it raises is told; it would log the traceback as well, and Ctrl-C is no reason for one."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return f"{os.sep}py4j{os.sep}" not in record.pathname
+
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    level = own.level
+    root.addFilter(is_news)  # part of it is logged as if it were the program's own
+    own.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_news)
+        own.setLevel(level)
 
 
 @contextmanager

@@ -48,7 +48,10 @@ class Flow:
     """A topic."""
     after: tuple[str, ...] = ()
     """Flows that write the tables it reads."""
+    is_streaming: bool = False
     state: str = WAITING
+    starts: int = 0
+    """Spark starts it again if it fails."""
     rows_read: int | None = None
     rows_written: int | None = None
     batches: int = 0
@@ -87,13 +90,21 @@ class Flows:
             return None
         flow = self.get(told["flow"])
         flow.state = _STATES[told["state"]]
+        flow.starts += told["state"] == "RUNNING"
         # Spark starts a failed flow again, and says of some that they are complete before it says that they failed.
         flow.problem = cause(message.partition("\n")[2]) if flow.state == FAILED else flow.problem
-        if flow.state == COMPLETED and flow.problem != OUT_OF_ORDER:
-            flow.problem = ""
+        if flow.state == COMPLETED:
+            self._count_nothing(flow)
+            flow.problem = OUT_OF_ORDER if flow.problem == OUT_OF_ORDER else ""
         elif flow.state == RUNNING and any(self.get(each).state in (WAITING, RUNNING) for each in flow.after):
             flow.problem = OUT_OF_ORDER
         return flow
+
+    def _count_nothing(self, flow: Flow) -> None:
+        """Spark is silent about a query that found nothing new."""
+        if flow.is_streaming:
+            flow.rows_read = flow.rows_read or 0
+            flow.rows_written = flow.rows_written or (0 if flow.writes else None)
 
     def progress(self, report: Mapping[str, Any]) -> Flow | None:
         """The progress of a streaming query, which Spark names like its flow."""

@@ -27,6 +27,8 @@ class Graph:
     uses: list[TopicUse] = field(default_factory=list)
     tables: dict[str, set[str]] = field(default_factory=dict)
     """Tables and views that a flow reads, by the name of the flow."""
+    streaming: set[str] = field(default_factory=set)
+    """Flows that read a stream, from a topic or from a table."""
     views: set[str] = field(default_factory=set)
     """Temporary ones, which are no flows of a run: whoever reads them reads what they read."""
 
@@ -97,6 +99,8 @@ class _Listener:
         self._graph.tables[flow.flow_name] = {
             read.named_table.unparsed_identifier for read in reads if read.HasField("named_table")
         }
+        if any(read.is_streaming for read in reads):
+            self._graph.streaming.add(flow.flow_name)
         self._graph.uses.extend(
             TopicUse(flow.flow_name, dict(read.data_source.options), read.is_streaming)
             for read in reads

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from importlib.util import find_spec
 from typing import Final
 
+from bifrost.client.errors import UnreachableError
 from bifrost.spark.failures import MissingSoftwareError
 from bifrost.spark.java import require_java
 
 _MODULES: Final = ("pyspark", "grpc", "grpc_status", "yaml", "pandas", "pyarrow")
+_PORTS: Final = {"spark": "7077", "sc": "15002"}
+_PATIENCE_S: Final = 5.0
 _INSTALL_SPARK: Final = "pip install 'bifrost-stream[spark]'"
 
 
@@ -19,3 +23,20 @@ def require_spark(master: str = "local") -> None:
         raise MissingSoftwareError(f"Python here has no {missing[0]}, which pipelines need", f"{_INSTALL_SPARK}")
     if not master.startswith("sc://"):
         require_java()
+
+
+def check_master(master: str) -> None:
+    """Raises UnreachableError if a master is named by its address and nobody is there; Spark tries for a minute."""
+    scheme, _, rest = master.partition("://")
+    if scheme not in _PORTS or not rest:
+        return
+    refused = ""
+    for address in rest.partition("/")[0].split(","):
+        host, _, port = address.rpartition(":") if ":" in address else (address, "", _PORTS[scheme])
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+        except (OSError, ValueError) as error:
+            refused = refused or getattr(error, "strerror", None) or str(error)
+        else:
+            return
+    raise UnreachableError(f"no Spark answers at {master}: {refused}", "Is it running, and is the address right?")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.client.clusters import resolve
 from bifrost.pipeline.failures import PipelineError, cause
 from bifrost.pipeline.flows import FAILED, Flow, Flows
-from bifrost.pipeline.prerequisites import require_spark
+from bifrost.pipeline.listening import Ear
+from bifrost.pipeline.prerequisites import check_master, require_spark
 from bifrost.pipeline.project import BOOTSTRAP, Project, find_spec_file, read_project
 from bifrost.pipeline.topics import Ends, check_brokers, check_topics
 
@@ -72,6 +72,7 @@ def run(
     address = bootstrap or configured.get(BOOTSTRAP) or resolve().bootstrap
     check_brokers(address)
     where = master or configured.get("spark.master") or LOCAL
+    check_master(where)
     watch.stage(f"starting Spark on {where}")
     from bifrost.pipeline.connect import connected
 
@@ -127,22 +128,23 @@ class _Run:
         check_topics(graph.uses)
         self._know(graph)
         self._watch.stage("checking flows" if self._dry_run else "running")
-        listener = _listener(self._progress)
-        self._spark.streams.addListener(listener)
-        lag = threading.Thread(target=self._measure_lag, args=(Ends(graph.uses),), daemon=True)
+        self._watch.changed(list(self._flows))
+        ear = Ear(self._spark, self._progress)
+        lag = threading.Thread(target=self._measure_lag, args=(Ends.of(graph.uses),), daemon=True)
         lag.start()
         try:
             self._hear(graph)
         finally:
+            ear.close(sum(flow.starts for flow in self._flows if flow.is_streaming))
             self._over.set()
             lag.join()
-            self._spark.streams.removeListener(listener)
         return Outcome(self._project.name, list(self._flows), self._dry_run)
 
     def _know(self, graph: Graph) -> None:
         for name, target in graph.targets.items():
             flow = self._flows.get(name)
             flow.target = target
+            flow.is_streaming = name in graph.streaming
             flow.after = tuple(
                 each for each, its_target in graph.targets.items() if its_target in graph.tables.get(name, ())
             )
@@ -206,31 +208,11 @@ class _Run:
         while not is_over:
             is_over = self._over.wait(_LAG_S)
             with self._lock:
-                positions = [(flow, dict(flow.position)) for flow in self._flows]
-            lags = [(flow, ends.lag(flow.name, position)) for flow, position in positions]
+                known = [replace(flow, position=dict(flow.position)) for flow in self._flows]
+            lags = {flow.name: ends.lag(flow) for flow in known}
             with self._lock:
-                changed = [flow for flow, lag in lags if lag is not None and flow.lag != lag]
-                for flow, lag in lags:
-                    flow.lag = flow.lag if lag is None else lag
+                changed = [flow for flow in self._flows if lags.get(flow.name) not in (None, flow.lag)]
+                for flow in changed:
+                    flow.lag = lags[flow.name]
                 if changed:
                     self._watch.changed(list(self._flows))
-
-
-def _listener(tell: Callable[[Mapping[str, Any]], None]) -> Any:
-    """Spark's listener of streaming queries, which must be a subclass of its own."""
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-            """Events of the run tell of that."""
-
-        def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
-            tell(json.loads(event.progress.json))
-
-        def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-            """A run ends instead of idling."""
-
-        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
-            """Events of the run tell of that."""
-
-    return Listener()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
 from bifrost.client.errors import BifrostError, UnknownTopicError
+from bifrost.pipeline.flows import COMPLETED, Flow
 from bifrost.types import TopicPartition
-
-if TYPE_CHECKING:
-    from bifrost.spark.locator import Locator
 
 _PATIENCE: Final = {"request.timeout.ms": "3000", "default.api.timeout.ms": "3000"}
 
@@ -69,26 +67,41 @@ def check_topics(uses: Iterable[TopicUse]) -> None:
 
 
 class Ends:
-    """Where the topics of each flow end now, for its lag."""
+    """Where the topics of each flow end, for its lag: when the run began, and now."""
 
-    def __init__(self, uses: Iterable[TopicUse]) -> None:
+    def __init__(self, latest: Mapping[str, Sequence[Callable[[], Mapping[TopicPartition, int]]]]) -> None:
+        """Who to ask, by the name of the flow: one for each stream of topics that it reads."""
+        self._latest = latest
+        self._first = {flow: self._now(flow) or {} for flow in latest}
+
+    @classmethod
+    def of(cls, uses: Iterable[TopicUse]) -> Self:
         from bifrost.spark.brokers import open_brokers
         from bifrost.spark.locator import Locator
         from bifrost.spark.option_table import Use
         from bifrost.spark.read_options import read_options
 
-        self._locators: dict[str, list[Locator]] = {}
+        latest: dict[str, list[Callable[[], Mapping[TopicPartition, int]]]] = {}
         for use in uses:
             if not use.is_sink and use.is_streaming:
                 options = read_options(use.options, Use.STREAM_READ)
-                self._locators.setdefault(use.owner, []).append(Locator(open_brokers(options), options))
+                latest.setdefault(use.owner, []).append(Locator(open_brokers(options), options).latest)
+        return cls(latest)
 
-    def lag(self, flow: str, position: Mapping[TopicPartition, int]) -> int | None:
-        """None if it reads no topic, has not started, or the brokers do not answer just now."""
-        if flow not in self._locators or not position:
+    def lag(self, flow: Flow) -> int | None:
+        """None if it reads no topic, has finished no batch, or the brokers do not answer just now."""
+        # Who completes without a batch has found nothing new: it is where its topics ended, or further.
+        position = flow.position or (self._first.get(flow.name) if flow.state == COMPLETED else None)
+        ends = self._now(flow.name) if position else None
+        if not position or ends is None:
+            return None
+        return sum(max(0, offset - position.get(partition, 0)) for partition, offset in ends.items())
+
+    def _now(self, flow: str) -> dict[TopicPartition, int] | None:
+        """None as well for a flow that reads no topic, such as one that follows a table."""
+        if flow not in self._latest:
             return None
         try:
-            ends = [end for locator in self._locators[flow] for end in locator.latest().items()]
+            return {partition: offset for ask in self._latest[flow] for partition, offset in ask().items()}
         except BifrostError:
             return None
-        return sum(max(0, offset - position.get(partition, 0)) for partition, offset in ends)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import socket
 from pathlib import Path
 
 import pytest
 
+from bifrost.client.errors import UnreachableError
 from bifrost.pipeline.failures import ProjectError, cause
 from bifrost.pipeline.graph import Graph
-from bifrost.pipeline.prerequisites import require_spark
+from bifrost.pipeline.prerequisites import check_master, require_spark
 from bifrost.pipeline.project import find_spec_file, local_path, read_project, storage_uri
 from bifrost.pipeline.running import _driver_settings
 from bifrost.pipeline.scaffold import write_project
@@ -93,6 +95,33 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(MissingSoftwareError, match="no pyspark") as raised:
         require_spark()
     assert raised.value.hint == "pip install 'bifrost-stream[spark]'"
+
+
+@pytest.mark.parametrize("scheme", ["spark", "sc"])
+def test_a_master_that_is_not_there_is_told_before_spark_tries(scheme: str) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        master = f"{scheme}://127.0.0.1:{nobody.getsockname()[1]}"
+        with pytest.raises(UnreachableError, match=f"no Spark answers at {master}: Connection refused"):
+            check_master(master)
+
+
+def test_one_master_of_several_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        silent, there = nobody.getsockname()[1], master.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{silent},localhost:{there}")
+        check_master(f"sc://localhost:{there}/;user_id=me")
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "yarn", "k8s://https://host:443"])
+def test_other_masters_are_left_to_spark(master: str) -> None:
+    check_master(master)
+
+
+def test_an_address_without_a_number_is_no_address() -> None:
+    with pytest.raises(UnreachableError, match="no Spark answers at spark://host:port"):
+        check_master("spark://host:port")
 
 
 def test_views_give_their_topics_to_those_who_read_them() -> None:

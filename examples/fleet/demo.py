@@ -23,8 +23,8 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
-from bifrost.pipeline.failures import MissingSoftwareError
 from bifrost.pipeline.prerequisites import require_spark
+from bifrost.spark.failures import MissingSoftwareError
 from bifrost.testing import Cluster
 from examples.fleet.delivery import Proof, create_topics, read_back, send
 from examples.fleet.expected import Expected, expect

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import bifrost
-from bifrost.pipeline.failures import MissingSoftwareError
 from bifrost.pipeline.prerequisites import require_spark
+from bifrost.spark.failures import MissingSoftwareError
 from bifrost.testing import Cluster
 from examples.orders import expected
 from examples.orders.queries import ORDERS, PAID, PAYMENTS, TOTALS, Queries

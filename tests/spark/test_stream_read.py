@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.compat.conftest import NewTopicFunction
+from tests.compat import wire
+from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.servers import Server
 from tests.spark.conftest import BIFROST_ONLY, KAFKA_ONLY, RunOnce, Tables
 from tests.spark.records import produce
@@ -122,6 +123,31 @@ def test_a_partition_that_comes_later(
     eventually(lambda: len(admin.list_topics(topic).topics[topic].partitions) == 2)
     produce(broker.bootstrap, topic, [{"value": str(each), "partition": 1} for each in range(5, 10)])
     assert values(run_once(frame)) == list(range(5, 10))
+
+
+@BIFROST_ONLY
+def test_topics_that_come_while_a_query_runs_are_read_from_their_beginning(
+    tables: Tables, broker: Server, tmp_path: Path
+) -> None:
+    """Also by one that has found none at all when it began."""
+    prefix = unique_name("coming")
+    seen: list[int] = []
+    query = (
+        tables.stream(subscribePattern=f"^{prefix}-", startingOffsets="earliest")
+        .load()
+        .writeStream.foreachBatch(lambda batch, _: seen.extend(values(batch.collect())))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        for number in range(2):
+            name = f"{prefix}-{number}"
+            wire.create_topic(broker.bootstrap, name)
+            numbers(broker.bootstrap, name, number * 10, number * 10 + 5)
+            eventually(lambda: query.exception() or len(seen) >= 5 * (number + 1), "the rows of the new topic")  # noqa: B023
+    finally:
+        query.stop()
+    assert seen == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
 
 
 @BIFROST_ONLY

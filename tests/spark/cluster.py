@@ -54,10 +54,24 @@ class Standalone:
         self._folder = folder
         self._python = folder / "python"
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+
+    def __enter__(self) -> Standalone:
+        try:
+            self._form()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _form(self) -> None:
         self._start("master", "master.Master", HOSTS[0])
         self.master = self._heard("master", r"Starting Spark master at (spark://\S+)")
         for host in HOSTS:
-            work = ("--work-dir", str(folder / f"work-{host}"), "--cores", "1", "--memory", "1g", self.master)
+            work = ("--work-dir", str(self._folder / f"work-{host}"), "--cores", "1", "--memory", "1g", self.master)
             self._start(f"worker-{host}", "worker.Worker", host, *work)
         for host in HOSTS:
             self._heard(f"worker-{host}", "Successfully registered with master (.*)")
@@ -73,9 +87,10 @@ class Standalone:
             "PATH": os.pathsep.join((str(self._python / "bin"), os.path.dirname(java()), os.defpath)),
             "SPARK_HOME": str(SPARK),
             "SPARK_LOCAL_DIRS": str(self._folder),
-            "SPARK_DAEMON_MEMORY": "512m",
-            # The master's REST server would take a port of its own choice.
-            "SPARK_DAEMON_JAVA_OPTS": f"{LEAN_JVM} -Dspark.master.rest.enabled=false",
+            "SPARK_DAEMON_MEMORY": "256m",
+            # The master's REST server would take a port of its own choice. A worker that is silent for a while runs on
+            # a busy machine, and is not dead.
+            "SPARK_DAEMON_JAVA_OPTS": f"{LEAN_JVM} -Dspark.master.rest.enabled=false -Dspark.worker.timeout=600",
         }
         with (self._folder / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
@@ -114,16 +129,9 @@ class Driver:
     ) -> None:
         folder.mkdir(exist_ok=True)
         self._log = folder / "driver.log"
-        home = _spark_home(folder / "spark")
-        environment = {
-            **{
-                name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))
-            },
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": HOSTS[0],
-        }
-        if python is None:
-            environment["PYTHONPATH"] = f"{ROOT / 'src'}"
+        environment = {**_environment(), "SPARK_HOME": str(_spark_home(folder / "spark"))}
+        if python is not None:
+            del environment["PYTHONPATH"]
         script = ROOT / "tests" / "spark" / "driver.py"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -160,6 +168,26 @@ class Driver:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def run_command(folder: Path, *arguments: str) -> str:
+    """What `bifrost` prints, started in that folder."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "bifrost", *arguments],
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Without what pytest's own session of Spark has set; drivers find the package in the sources."""
+    kept = {name: each for name, each in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
+    return {**kept, "SPARK_LOCAL_IP": HOSTS[0], "PYTHONPATH": str(ROOT / "src")}
 
 
 def _spark_home(folder: Path) -> Path:

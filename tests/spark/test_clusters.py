@@ -10,9 +10,20 @@ from typing import Any
 
 import pytest
 
+from bifrost import Admin
+from bifrost.pipeline.scaffold import write_project
+from bifrost.testing import Cluster
 from tests.compat.conftest import NewTopicFunction
 from tests.compat.servers import Server
-from tests.spark.cluster import LEAN_JVM, WHAT_SPARK_NEEDS, WHAT_THE_SOURCE_NEEDS, Driver, Standalone, make_python
+from tests.spark.cluster import (
+    LEAN_JVM,
+    WHAT_SPARK_NEEDS,
+    WHAT_THE_SOURCE_NEEDS,
+    Driver,
+    Standalone,
+    make_python,
+    run_command,
+)
 from tests.spark.conftest import BIFROST_ONLY, CONFIG
 from tests.spark.records import consume, produce
 from tests.waiting import eventually
@@ -21,16 +32,31 @@ ROWS = 300
 PER_PARTITION = 120
 BULK = "x" * 100_000
 """A value so large that a task begins to write long before it has seen its last row."""
+TWO_TASKS = {"minPartitions": "2"}
+"""So few records would be read in one."""
 
 
-pytestmark = pytest.mark.skip(reason="minutes of clusters, and not yet the same in every environment")
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(scope="module")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    cluster = Standalone(tmp_path_factory.mktemp("standalone"))
-    yield cluster
-    cluster.stop()
+    with Standalone(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with what the package needs, without the package, and without numba."""
+    return make_python(tmp_path_factory.mktemp("libraries"), WHAT_THE_SOURCE_NEEDS)
+
+
+CLUSTER = {
+    "spark.executor.extraJavaOptions": LEAN_JVM,
+    "spark.executor.memory": "512m",
+    # Ours is the patience of the test: machines that run other work too have executors that seem dead.
+    "spark.network.timeout": "600s",
+}
 
 
 def settings(master: str, **more: str) -> dict[str, Any]:
@@ -38,8 +64,7 @@ def settings(master: str, **more: str) -> dict[str, Any]:
         **CONFIG,
         "spark.task.maxFailures": "4",
         "spark.ui.showConsoleProgress": "false",
-        "spark.executor.extraJavaOptions": LEAN_JVM,
-        "spark.executor.memory": "512m",
+        **CLUSTER,
         **more,
     }
     return {"master": master, "config": config}
@@ -55,7 +80,7 @@ class Journey:
         records = [{"key": str(each), "value": f"v{each}", "partition": each % 2} for each in range(ROWS)]
         produce(bootstrap, self._source, records)
         brokers = {"kafka.bootstrap.servers": bootstrap}
-        source = {**brokers, "subscribe": self._source, "startingOffsets": "earliest"}
+        source = {**brokers, **TWO_TASKS, "subscribe": self._source, "startingOffsets": "earliest"}
         sink = {**brokers, "topic": self._streamed, "checkpointLocation": str(folder / "checkpoint")}
         self.steps: list[dict[str, Any]] = [
             {"do": "read", "options": source, "output": str(self._rows)},
@@ -86,7 +111,8 @@ def test_executors_with_nothing_are_named_and_then_given_everything(
     standalone.use_python(make_python(tmp_path / "bare"))
     lean = make_python(tmp_path / "lean", (*WHAT_SPARK_NEEDS, *WHAT_THE_SOURCE_NEEDS), own=True)
     journey = Journey(tmp_path, broker.bootstrap, new_topic)
-    steps = [{"do": "session"}, {"do": "session", "ship": "venv"}, *journey.steps]
+    one_executor = {"spark.cores.max": "1"}
+    steps = [{"do": "session", "config": one_executor}, {"do": "session", "ship": "venv"}, *journey.steps]
     with Driver(tmp_path / "driver", lean, settings(standalone.master), steps) as driver:
         driver.wait()
     (refusal,) = [line for line in driver.log.splitlines() if line.startswith("refused:")]
@@ -97,11 +123,10 @@ def test_executors_with_nothing_are_named_and_then_given_everything(
 
 @BIFROST_ONLY
 def test_executors_with_the_libraries_are_given_the_package(
-    standalone: Standalone, broker: Server, new_topic: NewTopicFunction, tmp_path: Path
+    standalone: Standalone, libraries: Path, broker: Server, new_topic: NewTopicFunction, tmp_path: Path
 ) -> None:
-    """Without numba. Then a session that speculates: a task hangs until its twin on the other host has come."""
-    standalone.use_python(make_python(tmp_path / "libraries", WHAT_THE_SOURCE_NEEDS))
-    journey = Journey(tmp_path, broker.bootstrap, new_topic)
+    """In a session that speculates: a task hangs until its twin on the other host has come."""
+    standalone.use_python(libraries)
     trouble = Trouble(tmp_path, broker.bootstrap, new_topic, "slow")
     speculation = {
         "spark.speculation": "true",
@@ -110,13 +135,29 @@ def test_executors_with_the_libraries_are_given_the_package(
         "spark.speculation.quantile": "0.5",
         **IN_SMALL_PIECES,
     }
-    ship: dict[str, Any] = {"do": "session", "ship": "zip"}
-    steps = [ship, *journey.steps, {**ship, "check": False, "config": speculation}, trouble.step]
+    steps = [{"do": "session", "ship": "zip", "config": speculation}, trouble.step]
     with Driver(tmp_path / "driver", None, settings(standalone.master), steps) as driver:
         driver.wait()
     assert "the executors' Python has no numba" in driver.log
-    journey.check()
     trouble.check()
+
+
+def test_a_pipeline_brings_the_package_along(standalone: Standalone, libraries: Path, tmp_path: Path) -> None:
+    """The project that `bifrost pipeline init` writes, as it is."""
+    standalone.use_python(libraries)
+    write_project(tmp_path / "readings")
+    conf = [f"--conf={name}={value}" for name, value in CLUSTER.items()]
+    with Cluster() as cluster:
+        with Admin(cluster.bootstrap) as admin:
+            for topic in ("readings", "hot-readings"):
+                admin.create_topic(topic, partitions=2)
+        readings = [{"value": json.dumps({"sensor": "attic", "celsius": each})} for each in (12.0, 31.5, 40.0)]
+        produce(cluster.bootstrap, "readings", readings)
+        where = ("--master", standalone.master, "--ship", "zip", "--bootstrap", cluster.bootstrap)
+        printed = run_command(tmp_path, "pipeline", "run", *where, "--json", *conf, "readings")
+        hot = consume(cluster.bootstrap, "hot-readings")
+    assert json.loads(printed.splitlines()[-1])["state"] == "completed"
+    assert sorted(json.loads(each.value or b"")["celsius"] for each in hot) == [31.5, 40.0]
 
 
 IN_SMALL_PIECES = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"}
@@ -136,6 +177,7 @@ class Trouble:
         produce(bootstrap, self.source, records)
         self.source_options = {
             "kafka.bootstrap.servers": bootstrap,
+            **TWO_TASKS,
             "subscribe": self.source,
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(2 * PER_PARTITION),

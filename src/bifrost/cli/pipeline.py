@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +28,27 @@ Master = Annotated[
         metavar="URL",
         help="local[4], spark://host:7077, yarn, k8s://…, sc://host:15002. Else what the project says, local[*].",
         show_default=False,
+    ),
+]
+
+
+class ShipChoice(StrEnum):
+    """What executors of a cluster are given."""
+
+    VENV = "venv"
+    ZIP = "zip"
+    NONE = "none"
+
+    @property
+    def sent(self) -> Literal["venv", "zip"] | None:
+        return "venv" if self is self.VENV else "zip" if self is self.ZIP else None
+
+
+Ship = Annotated[
+    ShipChoice,
+    typer.Option(
+        "--ship",
+        help="Send to a cluster's executors: venv, all libraries of this environment; zip, this package alone.",
     ),
 ]
 Storage = Annotated[
@@ -64,6 +86,7 @@ def init(
 def run(
     path: Where = Path(),
     master: Master = None,
+    ship: Ship = ShipChoice.NONE,
     bootstrap: Bootstrap = None,
     storage: Storage = None,
     conf: Conf = None,
@@ -81,7 +104,7 @@ def run(
 
     \b
     $ bifrost pipeline run
-    $ bifrost pipeline run --master spark://spark:7077 --bootstrap kafka:9092 readings
+    $ bifrost pipeline run --master spark://spark:7077 --ship venv --bootstrap kafka:9092 readings
     $ bifrost pipeline run --dry-run
     """
     from bifrost.cli.data.flows import VALID, JsonFlows, LineFlows, LiveFlows, is_terminal
@@ -95,6 +118,7 @@ def run(
                 path,
                 bootstrap=bootstrap,
                 master=master,
+                ship=ship.sent,
                 storage=storage,
                 settings=settings,
                 dry_run=dry_run,
@@ -114,10 +138,15 @@ def run(
 
 @app.command()
 def validate(
-    path: Where = Path(), bootstrap: Bootstrap = None, master: Master = None, conf: Conf = None, as_json: Json = False
+    path: Where = Path(),
+    bootstrap: Bootstrap = None,
+    master: Master = None,
+    ship: Ship = ShipChoice.NONE,
+    conf: Conf = None,
+    as_json: Json = False,
 ) -> None:
     """Check definitions and topics; run nothing.
 
     The same as `run --dry-run`.
     """
-    run(path, master=master, bootstrap=bootstrap, conf=conf, dry_run=True, as_json=as_json)
+    run(path, master=master, ship=ship, bootstrap=bootstrap, conf=conf, dry_run=True, as_json=as_json)

@@ -17,11 +17,13 @@ from subprocess import Popen
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
-from bifrost.client.errors import UnsupportedError
+from bifrost.client.errors import BifrostError, UnsupportedError
 from bifrost.pipeline.failures import PipelineError, cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from bifrost.spark.sessions import Ship
 
 SERVER: Final = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -39,9 +41,14 @@ _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 @contextmanager
 def connected(
-    name: str, master: str, settings: Mapping[str, str], runtime: Mapping[str, str], log: Path | None = None
+    name: str,
+    master: str,
+    settings: Mapping[str, str],
+    runtime: Mapping[str, str],
+    log: Path | None = None,
+    ship: Ship | None = None,
 ) -> Iterator[SparkSession]:
-    """A session of Spark Connect. `settings` are for a driver that is started, `runtime` for the session in any case.
+    """A session of Spark Connect. `runtime` is for it in any case, `settings` and `ship` for a driver that is started.
 
     What the driver prints goes to the file `log`. A driver that this program had started before is used, and stays.
     """
@@ -49,9 +56,14 @@ def connected(
 
     with ExitStack() as stack:
         if master.startswith("sc://"):
+            if ship is not None:
+                raise UnsupportedError(
+                    f"nothing can be sent to the executors of a server that runs already: {master}",
+                    "Leave out --ship; the package is to be there.",
+                )
             url = master
         else:
-            running = _running() or stack.enter_context(driver(name, master, settings, log))
+            running = _running() or stack.enter_context(driver(name, master, settings, log, ship))
             url = f"sc://localhost:{_port(running)}"
         builder: Any = ConnectSession.builder.remote(url).config("spark.sql.connect.serverStacktrace.enabled", "false")
         for key, value in runtime.items():
@@ -76,7 +88,11 @@ def _running() -> SparkSession | None:
 
 @contextmanager
 def driver(
-    name: str, master: str, settings: Mapping[str, str] | None = None, log: Path | None = None
+    name: str,
+    master: str,
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    ship: Ship | None = None,
 ) -> Iterator[SparkSession]:
     """A session in which any number of pipelines can run, one after the other: every `run` meanwhile uses it."""
     from bifrost.spark import session
@@ -87,9 +103,11 @@ def driver(
     with _silent_py4j():
         try:
             with _printing_to(log):
-                started = session(name, master=master, config=_QUIET | SERVER | dict(settings or {}))
+                started = session(name, master=master, ship=ship, config=_QUIET | SERVER | dict(settings or {}))
         except KeyboardInterrupt as interrupt:
             _end_java(interrupt)
+            raise
+        except BifrostError:
             raise
         except Exception as error:
             raise PipelineError(f"Spark does not start on {master}: {cause(str(error))}", _see(log)) from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bifrost.client.clusters import resolve
 from bifrost.pipeline.failures import PipelineError, cause
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from bifrost.pipeline.graph import Graph
+    from bifrost.spark.sessions import Ship
 
 LOCAL: Final = "local[*]"
 _LAG_S: Final = 1.0
@@ -52,6 +53,7 @@ def run(
     *,
     bootstrap: str | None = None,
     master: str | None = None,
+    ship: Ship | None = None,
     storage: str | Path | None = None,
     settings: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -60,7 +62,8 @@ def run(
 ) -> Outcome:
     """Runs the pipeline in `path`, or with `dry_run` only checks that it could. Raises PipelineError if a flow fails.
 
-    `bootstrap` and `storage` take the place of what the specification says; `settings` are of Spark's driver. With
+    `bootstrap` and `storage` take the place of what the specification says; `settings` are of Spark's driver. To the
+    executors of a cluster, `ship` sends this package ("zip"), or all libraries of this environment ("venv"). With
     `full_refresh` all tables and checkpoints begin anew.
     """
     watch = watcher or Watcher()
@@ -77,7 +80,8 @@ def run(
     from bifrost.pipeline.connect import connected
 
     runtime = {**project.configuration, BOOTSTRAP: address}
-    with connected(project.name, where, _driver_settings(project, settings or {}), runtime, _log(project)) as spark:
+    driver = _driver_settings(project, settings or {})
+    with connected(project.name, where, driver, runtime, _log(project), ship) as spark:
         return _Run(spark, project, watch, dry_run=dry_run, full_refresh=full_refresh).run()
 
 
@@ -162,7 +166,7 @@ class _Run:
 
         try:
             for result in start_run(
-                self._spark,
+                cast("SparkSession", _Answers(self._spark)),
                 graph.id,
                 full_refresh=None,
                 full_refresh_all=self._full_refresh,
@@ -216,3 +220,20 @@ class _Run:
                     flow.lag = lags[flow.name]
                 if changed:
                     self._watch.changed(list(self._flows))
+
+
+class _Answers:
+    """A session as `start_run` needs it, without the answers that Spark 4.3 does not know itself and stops at.
+
+    They tell what Python workers have counted, and come as soon as functions or a source of the session ran in some.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._asked: Any = spark.client
+        self.client = self
+
+    def execute_command_as_iterator(self, command: Any) -> Iterator[dict[str, Any]]:
+        request = self._asked._execute_plan_request_with_metadata()
+        self._asked._set_command_in_plan(request.plan, command)
+        answers = self._asked._execute_and_fetch_as_iterator(request, {})
+        return (answer for answer in answers if isinstance(answer, dict))

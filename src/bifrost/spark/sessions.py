@@ -48,17 +48,18 @@ def session(
     from pyspark.sql import SparkSession
 
     from bifrost.spark.java import require_java
-    from bifrost.spark.shipping import zip_package
     from bifrost.spark.source import BifrostSource
 
-    running = SparkSession.getActiveSession() is not None
-    if not running:
+    running = SparkSession.getActiveSession()
+    if running is None:
         require_java()
     settings = _settings(master, config or {})
-    if ship == "venv":
-        settings |= _with_libraries(settings, running)
-    elif ship not in (None, "zip"):
+    if ship not in (None, "zip", "venv"):
         raise OptionError(f"ship cannot be {ship!r}", "It is 'zip', 'venv' or None.")
+    if ship is not None and running is None:
+        settings |= _sent_along(ship, settings)
+    elif ship is not None and running is not None:
+        _send_later(ship, running)
     _choose_python(master)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
@@ -67,13 +68,11 @@ def session(
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
-        if ship == "zip":
-            spark.sparkContext.addPyFile(str(zip_package()))
         spark.dataSource.register(BifrostSource)
         if check and not _is_local(str(spark.sparkContext.master)):
             tell_what_executors_lack(spark)
     except BaseException:
-        if not running:
+        if running is None:
             spark.stop()  # or the next call would find it, and could not give it what it lacks
         raise
     return spark
@@ -84,15 +83,25 @@ def _settings(master: str | None, config: Mapping[str, object]) -> dict[str, str
     return {**defaults, **{name: str(value) for name, value in config.items()}}
 
 
-def _with_libraries(settings: Mapping[str, str], running: bool) -> dict[str, str]:
-    from bifrost.spark.shipping import libraries_config, pack_libraries
+def _sent_along(ship: Ship, settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings for a session that is yet to start."""
+    from bifrost.spark.shipping import libraries_config, pack_libraries, package_config, zip_package
 
-    if running:
-        raise OptionError(
-            "ship='venv' cannot be had in a session that is running already", "Stop it first, or use ship='zip'."
-        )
+    if ship == "zip":
+        return package_config(zip_package(), settings)
     _log.info("packing the libraries of %s", sys.prefix)
     return libraries_config(pack_libraries(), settings)
+
+
+def _send_later(ship: Ship, running: SparkSession) -> None:
+    """Executors that run already can be given a file, unless the session keeps its files apart from those of all."""
+    from bifrost.spark.shipping import zip_package
+
+    apart = running.conf.get("spark.sql.artifact.isolation.enabled", "false") == "true"
+    if ship != "zip" or apart:
+        remedy = "Stop it first." if apart else "Stop it first, or use ship='zip'."
+        raise OptionError(f"ship={ship!r} cannot be had in a session that is running already", remedy)
+    running.sparkContext.addPyFile(str(zip_package()))
 
 
 def _choose_python(master: str | None) -> None:
@@ -116,25 +125,30 @@ def _is_local(master: str) -> bool:
 
 def tell_what_executors_lack(spark: SparkSession) -> list[str]:
     """Asks executors which modules they can import; raises for one that is needed, and warns of one that is missed."""
+    from pyspark.sql.functions import udf
+
     wanted = ("bifrost", *_NEEDED, *_FASTER)
 
-    def lacking(_: object) -> list[tuple[str, str]]:
+    def lacking(_: object) -> list[str]:
         """Inside, for Spark to send it as it stands: an executor may have no module to import it from."""
         from importlib.util import find_spec
         from socket import gethostname
 
-        return [(gethostname(), name) for name in wanted if find_spec(name) is None]
+        return [gethostname(), *(name for name in wanted if find_spec(name) is None)]
 
-    context = spark.sparkContext
-    tasks = context.defaultParallelism
-    found = sorted(set(context.parallelize(range(tasks), tasks).mapPartitions(lacking).collect()))
+    # Not by an RDD: its tasks may run in another directory than those of queries, and find other modules there.
+    # Not by Arrow, which may be what is lacking.
+    ask = udf(lacking, "array<string>", useArrow=False)
+    tasks = spark.sparkContext.defaultParallelism
+    answers = spark.range(0, tasks, numPartitions=tasks).select(ask("id")).collect()
+    found = sorted({(host, name) for ((host, *names),) in answers for name in names})
     missing = [(host, name) for host, name in found if name not in _FASTER]
     if missing:
         hosts = ", ".join(sorted({host for host, _ in missing}))
         names = ", ".join(sorted({name for _, name in missing}))
         raise OptionError(
             f"the Python of the executors on {hosts} lacks {names}",
-            "Install bifrost-stream[spark] there, or let session(ship='venv') bring everything along.",
+            "Install bifrost-stream[spark] there, or bring it along: session(ship='venv'), or --ship venv.",
         )
     if found:
         _log.warning("the executors' Python has no numba: reading and writing takes several times the processor time")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import sys
 import sysconfig
 import tarfile
@@ -49,17 +51,36 @@ def pack_libraries(directory: Path | None = None) -> Path:
     return target
 
 
+def package_config(package: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Has Spark bring the zip to where its executors run, and their Python look there before anywhere else."""
+    return _config("spark.files", str(package), package.name, settings)
+
+
 def libraries_config(archive: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """Has Spark unpack the archive where its executors run, and their Python look there before anywhere else."""
-    archives, path = "spark.archives", "spark.executorEnv.PYTHONPATH"
+    """The same for the archive of libraries, which Spark unpacks there."""
+    return _config("spark.archives", f"{archive}#{_UNPACKED}", _UNPACKED, settings)
+
+
+def _config(kind: str, sent: str, arrives_as: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """What is sent arrives in the executor's directory. Python runs in it, or one below.
+
+    Sessions that keep their files apart, as those of Spark Connect do, run Python in a directory of their own, in
+    which nothing is that was sent for all: neither a file that was added nor an unpacked archive.
+    """
+    path = "spark.executorEnv.PYTHONPATH"
     return {
-        archives: ",".join(filter(None, (f"{archive}#{_UNPACKED}", settings.get(archives)))),
-        path: ":".join(filter(None, (_UNPACKED, settings.get(path)))),
+        kind: ",".join(filter(None, (sent, settings.get(kind)))),
+        path: ":".join(filter(None, (arrives_as, f"../{arrives_as}", settings.get(path)))),
     }
 
 
 def _folder(directory: Path | None) -> Path:
-    return Path(tempfile.mkdtemp(prefix="bifrost-")) if directory is None else directory
+    """Executors that start later ask the driver for the file, so that it stays until the program ends."""
+    if directory is not None:
+        return directory
+    made = tempfile.mkdtemp(prefix="bifrost-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 def _own_packages() -> list[Path]:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 
 from bifrost.client.errors import UnsupportedError
 from bifrost.spark import worker
-from bifrost.spark.sessions import _is_local, _settings, session
-from bifrost.spark.shipping import libraries_config, pack_libraries, zip_package
+from bifrost.spark.failures import OptionError
+from bifrost.spark.sessions import Ship, _is_local, _settings, session
+from bifrost.spark.shipping import libraries_config, pack_libraries, package_config, zip_package
 
 
 def test_the_package_runs_from_a_zip(tmp_path: Path) -> None:
@@ -82,13 +84,33 @@ def test_outside_an_environment_nothing_is_sent(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_what_the_program_sends_by_itself_is_sent_too() -> None:
-    archives, path = "spark.archives", "spark.executorEnv.PYTHONPATH"
-    archive = Path("env.tar.gz")
-    assert libraries_config(archive, {}) == {archives: "env.tar.gz#bifrost_env", path: "bifrost_env"}
-    assert libraries_config(archive, {archives: "data.zip", path: "theirs"}) == {
-        archives: "env.tar.gz#bifrost_env,data.zip",
-        path: "bifrost_env:theirs",
+    archives, files, path = "spark.archives", "spark.files", "spark.executorEnv.PYTHONPATH"
+    archive, package = Path("/made/env.tar.gz"), Path("/made/bifrost.zip")
+    assert libraries_config(archive, {}) == {archives: f"{archive}#bifrost_env", path: "bifrost_env:../bifrost_env"}
+    assert package_config(package, {files: "data.csv", path: "theirs"}) == {
+        files: f"{package},data.csv",
+        path: "bifrost.zip:../bifrost.zip:theirs",
     }
+
+
+class RunningSession:
+    """As much of a session as is asked before something is sent to it."""
+
+    def __init__(self, isolation: str) -> None:
+        self.conf = {"spark.sql.artifact.isolation.enabled": isolation}
+
+
+@pytest.mark.parametrize(
+    ("ship", "isolation", "remedy"),
+    [("venv", "false", r"Stop it first, or use ship='zip'\.$"), ("zip", "true", r"Stop it first\.$")],
+)
+def test_a_running_session_cannot_be_given_everything(
+    monkeypatch: pytest.MonkeyPatch, ship: Ship, isolation: str, remedy: str
+) -> None:
+    running = RunningSession(isolation)
+    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: running))
+    with pytest.raises(OptionError, match=remedy):
+        session(ship=ship)
 
 
 def test_a_worker_freezes_what_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,16 @@ def test_the_fleet(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Non
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.fixture
+def one_task(spark: SparkSession) -> Iterator[None]:
+    """A join keeps four stores for each partition of its shuffle, and opens and commits them in every batch."""
+    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.usefixtures("one_task")
 def test_the_shop(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     orders, payments = afternoon(1_500, random.Random(7))
     create_topics(cluster.bootstrap)

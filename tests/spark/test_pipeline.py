@@ -123,20 +123,34 @@ def test_mistakes_in_definitions_are_one_line_with_their_place(project: Path, to
         run(project, bootstrap=topics, master="local[2]", dry_run=True)
 
 
-def test_a_flow_that_fails_while_it_runs_fails_the_run(project: Path, topics: str) -> None:
-    definitions = project / "transformations" / "readings.py"
-    definitions.write_text(definitions.read_text().replace('F.max("celsius")', "F.expr(\"raise_error('too hot')\")"))
+BROKEN = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+
+
+@dp.materialized_view
+def fine():
+    return spark.range(3)
+
+
+@dp.materialized_view
+def broken():
+    return spark.range(3).selectExpr("raise_error('too hot') AS reading")
+"""
+
+
+def test_a_flow_that_fails_while_it_runs_fails_the_run(project: Path, cluster: Cluster) -> None:
+    (project / "transformations" / "readings.py").write_text(BROKEN)
     spec = project / "spark-pipeline.yml"
     spec.write_text(f'{spec.read_text().rstrip()}\n  spark.sql.pipelines.maxFlowRetryAttempts: "0"\n')
     heard = Heard()
-    with pytest.raises(PipelineError, match=r"^flow sensors failed: .*too hot") as raised:
-        run(project, bootstrap=topics, master="local[2]", watcher=heard)
+    with pytest.raises(PipelineError, match=r"^flow broken failed: .*too hot") as raised:
+        run(project, bootstrap=cluster.bootstrap, master="local[2]", watcher=heard)
     assert "\n" not in raised.value.problem
     assert "spark.log" in raised.value.hint
-    assert {name: states[-1] for name, states in heard.states.items() if name != "hot_readings"} == {
-        "readings": "completed",
-        "sensors": "failed",
-    }
+    assert {name: states[-1] for name, states in heard.states.items()} == {"fine": "completed", "broken": "failed"}
 
 
 def command(project: Path, bootstrap: str, *more: str) -> list[str]:

@@ -52,6 +52,7 @@ def connected(
 
     What the driver prints goes to the file `log`. A driver that this program had started before is used, and stays.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     with ExitStack() as stack:
@@ -68,7 +69,10 @@ def connected(
         builder: Any = ConnectSession.builder.remote(url).config("spark.sql.connect.serverStacktrace.enabled", "false")
         for key, value in runtime.items():
             builder = builder.config(key, value)
-        session = builder.create()
+        try:
+            session = builder.create()
+        except PySparkException as error:
+            raise PipelineError(f"no session of Spark at {url}: {cause(str(error))}", _see(log)) from error
         stack.callback(session.stop)
         if not master.startswith(("sc://", "local[")) and master != "local":
             from bifrost.spark.source import BifrostSource

@@ -112,3 +112,19 @@ def test_a_stream_asks_for_a_writer_twice_in_every_batch_and_its_topic_is_looked
         print(client.asked)
     """)
     assert said == "1"
+
+
+def test_an_older_spark_is_told_and_its_other_sources_are_left_alone() -> None:
+    """Spark fails every Python source of a session if one of the packages cannot be imported."""
+    said = run(f"""
+        import sys
+        import pyspark.sql.datasource
+        sys.modules["pyspark.sql.streaming.datasource"] = None  # it came with 4.2
+        from pyspark_bifrost import DefaultSource
+        print(DefaultSource.name())
+        try:
+            DefaultSource({OPTIONS})
+        except Exception as error:
+            print(error)
+    """)
+    assert said.startswith('bifrost\nformat("bifrost") needs PySpark 4.2 or newer, and this is ')

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 TELLER = Path(__file__).with_name("teller.py")
 
 

@@ -53,15 +53,16 @@ def connected(
     What the driver prints goes to the file `log`. A driver that this program had started before is used, and stays.
     """
     from pyspark.errors import PySparkException
+
+    if ship is not None and master.startswith("sc://"):
+        raise UnsupportedError(
+            f"nothing can be sent to the executors of a server that runs already: {master}",
+            "Leave out --ship; the package is to be there.",
+        )
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     with ExitStack() as stack:
         if master.startswith("sc://"):
-            if ship is not None:
-                raise UnsupportedError(
-                    f"nothing can be sent to the executors of a server that runs already: {master}",
-                    "Leave out --ship; the package is to be there.",
-                )
             url = master
         else:
             running = _running() or stack.enter_context(driver(name, master, settings, log, ship))

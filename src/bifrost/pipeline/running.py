@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from bifrost.client.changes import Changes
 from bifrost.client.clusters import resolve
 from bifrost.pipeline.failures import PipelineError, cause
 from bifrost.pipeline.flows import FAILED, Flow, Flows
@@ -162,20 +163,10 @@ class _Run:
     def _hear(self, graph: Graph) -> None:
         """Until the run is over; KeyboardInterrupt stops the flows, each after its batch, and goes on."""
         from pyspark.errors import PySparkException
-        from pyspark.pipelines.spark_connect_pipeline import start_run
 
+        events = _Background(lambda: self._follow(graph))
         try:
-            for result in start_run(
-                cast("SparkSession", _Answers(self._spark)),
-                graph.id,
-                full_refresh=None,
-                full_refresh_all=self._full_refresh,
-                refresh=None,
-                dry=self._dry_run,
-                storage=self._project.storage,
-            ):
-                if "pipeline_event_result" in result:
-                    self._event(result["pipeline_event_result"].event.message)
+            events.wait()
         except KeyboardInterrupt:
             self._watch.stage("stopping")
             for query in self._spark.streams.active:
@@ -186,6 +177,21 @@ class _Run:
             raise self._failure(str(error)) from error
         if any(flow.state == FAILED for flow in self._flows):
             raise self._failure("")
+
+    def _follow(self, graph: Graph) -> None:
+        from pyspark.pipelines.spark_connect_pipeline import start_run
+
+        for result in start_run(
+            cast("SparkSession", _Answers(self._spark)),
+            graph.id,
+            full_refresh=None,
+            full_refresh_all=self._full_refresh,
+            refresh=None,
+            dry=self._dry_run,
+            storage=self._project.storage,
+        ):
+            if "pipeline_event_result" in result:
+                self._event(result["pipeline_event_result"].event.message)
 
     def _failure(self, said: str) -> PipelineError:
         failed = [flow for flow in self._flows if flow.state == FAILED]
@@ -220,6 +226,35 @@ class _Run:
                     flow.lag = lags[flow.name]
                 if changed:
                     self._watch.changed(list(self._flows))
+
+
+class _Background:
+    """Work in a thread of its own, for Ctrl-C not to strike it, as it strikes the main thread alone.
+
+    In the middle of gRPC it may leave a lock of the channel taken, and the next call then waits forever.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._changes = Changes()
+        self._is_over = False
+        self._failure: BaseException | None = None
+        threading.Thread(target=self._do, args=(work,), name="bifrost-pipeline", daemon=True).start()
+
+    def wait(self) -> None:
+        """Until it is done; raises what it failed with."""
+        with self._changes.lock:
+            self._changes.wait_for(lambda: self._is_over)
+        if self._failure is not None:
+            raise self._failure
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._failure = error
+        with self._changes.lock:
+            self._is_over = True
+            self._changes.notify_all()
 
 
 class _Answers:

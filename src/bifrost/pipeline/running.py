@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bifrost.client.changes import Changes
 from bifrost.client.clusters import resolve
+from bifrost.columnar.channel import Channel
 from bifrost.pipeline.failures import PipelineError, cause
 from bifrost.pipeline.flows import FAILED, Flow, Flows
 from bifrost.pipeline.listening import Ear
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local[*]"
 _LAG_S: Final = 1.0
+_MESSAGES: Final = 100
 
 
 class Watcher:
@@ -164,9 +165,13 @@ class _Run:
         """Until the run is over; KeyboardInterrupt stops the flows, each after its batch, and goes on."""
         from pyspark.errors import PySparkException
 
-        events = _Background(lambda: self._follow(graph))
+        # In a thread of its own, which Ctrl-C does not strike: in the middle of gRPC it may leave a lock of the channel
+        # taken, and the next call would wait forever.
+        messages: Channel[str] = Channel(_MESSAGES, senders=1)
+        threading.Thread(target=self._follow, args=(graph, messages), name="bifrost-pipeline", daemon=True).start()
         try:
-            events.wait()
+            while (message := messages.get()) is not None:
+                self._event(message)
         except KeyboardInterrupt:
             self._watch.stage("stopping")
             for query in self._spark.streams.active:
@@ -178,20 +183,21 @@ class _Run:
         if any(flow.state == FAILED for flow in self._flows):
             raise self._failure("")
 
-    def _follow(self, graph: Graph) -> None:
+    def _follow(self, graph: Graph, messages: Channel[str]) -> None:
         from pyspark.pipelines.spark_connect_pipeline import start_run
 
-        for result in start_run(
-            cast("SparkSession", _Answers(self._spark)),
-            graph.id,
-            full_refresh=None,
-            full_refresh_all=self._full_refresh,
-            refresh=None,
-            dry=self._dry_run,
-            storage=self._project.storage,
-        ):
-            if "pipeline_event_result" in result:
-                self._event(result["pipeline_event_result"].event.message)
+        with messages.sending():
+            for result in start_run(
+                cast("SparkSession", _Answers(self._spark)),
+                graph.id,
+                full_refresh=None,
+                full_refresh_all=self._full_refresh,
+                refresh=None,
+                dry=self._dry_run,
+                storage=self._project.storage,
+            ):
+                if "pipeline_event_result" in result:
+                    messages.put(result["pipeline_event_result"].event.message)
 
     def _failure(self, said: str) -> PipelineError:
         failed = [flow for flow in self._flows if flow.state == FAILED]
@@ -226,35 +232,6 @@ class _Run:
                     flow.lag = lags[flow.name]
                 if changed:
                     self._watch.changed(list(self._flows))
-
-
-class _Background:
-    """Work in a thread of its own, for Ctrl-C not to strike it, as it strikes the main thread alone.
-
-    In the middle of gRPC it may leave a lock of the channel taken, and the next call then waits forever.
-    """
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._changes = Changes()
-        self._is_over = False
-        self._failure: BaseException | None = None
-        threading.Thread(target=self._do, args=(work,), name="bifrost-pipeline", daemon=True).start()
-
-    def wait(self) -> None:
-        """Until it is done; raises what it failed with."""
-        with self._changes.lock:
-            self._changes.wait_for(lambda: self._is_over)
-        if self._failure is not None:
-            raise self._failure
-
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._failure = error
-        with self._changes.lock:
-            self._is_over = True
-            self._changes.notify_all()
 
 
 class _Answers:

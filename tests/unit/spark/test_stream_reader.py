@@ -30,7 +30,8 @@ def reader(table: Table, **given: str) -> BifrostStreamReader:
 
 def test_it_travels_to_tasks() -> None:
     options = read_options({"kafka.bootstrap.servers": "x:1", "subscribe": "b"}, Use.STREAM_READ)
-    pickle.loads(pickle.dumps(BifrostStreamReader(options, topic_schema(options.columns))))
+    arrived = pickle.loads(pickle.dumps(BifrostStreamReader(options, topic_schema(options.columns))))
+    assert (arrived._options, arrived._schema) == (options, topic_schema(options.columns))
 
 
 def test_limits_are_told_as_spark_knows_them() -> None:

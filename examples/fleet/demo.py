@@ -135,6 +135,8 @@ def run_once(console: Console, bootstrap: str, folder: Path, what: str) -> None:
                 live.update(FlowTable(flows))
 
         run(PROJECT, bootstrap=bootstrap, master=MASTER, storage=folder, watcher=Shown())
+    if not console.is_terminal:
+        console.print()  # where nothing moves, rich does not end the last line
     console.print(f"completed after {time.perf_counter() - began:.0f} s")
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bifrost.client.changes import Changes
 from bifrost.client.wire.lanes import Batch, Lane, Pending
 from bifrost.client.wire.patience import Backoff
 from bifrost.errors import ErrorCode
 
 NOW_S = 0.0
-CHANGED = threading.Condition()
+CHANGED = Changes()
 
 
 class Broker:

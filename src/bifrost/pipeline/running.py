@@ -83,13 +83,16 @@ def run(
 
     runtime = {**project.configuration, BOOTSTRAP: address}
     driver = _driver_settings(project, settings or {})
-    with connected(project.name, where, driver, runtime, _log(project), ship) as spark:
-        return _Run(spark, project, watch, dry_run=dry_run, full_refresh=full_refresh).run()
+    log = _log(project, where)
+    with connected(project.name, where, driver, runtime, log, ship) as spark:
+        return _Run(spark, project, watch, log, dry_run=dry_run, full_refresh=full_refresh).run()
 
 
-def _log(project: Project) -> Path | None:
-    directory = project.local_storage
-    return None if directory is None else directory / "spark.log"
+def _log(project: Project, master: str) -> Path | None:
+    """Where a driver of ours prints to; beside the specification if the storage is not on this machine."""
+    if master.startswith("sc://"):
+        return None
+    return (project.local_storage or project.file.parent) / "spark.log"
 
 
 def _driver_settings(project: Project, given: Mapping[str, str]) -> dict[str, str]:
@@ -115,11 +118,19 @@ class _Run:
     """Hears Spark's events in one thread and the progress of its queries in another."""
 
     def __init__(
-        self, spark: SparkSession, project: Project, watch: Watcher, *, dry_run: bool, full_refresh: bool
+        self,
+        spark: SparkSession,
+        project: Project,
+        watch: Watcher,
+        log: Path | None,
+        *,
+        dry_run: bool,
+        full_refresh: bool,
     ) -> None:
         self._spark = spark
         self._project = project
         self._watch = watch
+        self._log = log
         self._dry_run = dry_run
         self._full_refresh = full_refresh
         self._flows = Flows(project.display_name)
@@ -201,8 +212,8 @@ class _Run:
 
     def _failure(self, said: str) -> PipelineError:
         failed = [flow for flow in self._flows if flow.state == FAILED]
-        log = _log(self._project)
-        hint = f"All of what Spark says is in {log}." if log is not None else ""
+        is_there = self._log is not None and self._log.exists()  # not if the driver is somebody else's
+        hint = f"All of what Spark says is in {self._log}." if is_there else ""
         if not failed:
             return PipelineError(cause(said), hint)
         others = f" ({len(failed) - 1} more flows failed)" if len(failed) > 1 else ""

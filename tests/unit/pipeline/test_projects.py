@@ -13,7 +13,7 @@ from bifrost.pipeline.failures import ProjectError, cause
 from bifrost.pipeline.graph import Graph
 from bifrost.pipeline.prerequisites import check_master, require_spark
 from bifrost.pipeline.project import find_spec_file, local_path, read_project, storage_uri
-from bifrost.pipeline.running import _driver_settings
+from bifrost.pipeline.running import _driver_settings, _log
 from bifrost.pipeline.scaffold import write_project
 from bifrost.pipeline.topics import TopicUse
 from bifrost.spark.failures import MissingSoftwareError

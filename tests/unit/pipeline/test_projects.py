@@ -90,6 +90,15 @@ def test_the_catalog_lasts_unless_another_is_configured(tmp_path: Path) -> None:
     assert "spark.hadoop.javax.jdo.option.ConnectionURL" not in own
 
 
+def test_a_driver_prints_to_a_file_of_the_project(tmp_path: Path) -> None:
+    write_project(tmp_path / "readings")
+    spec = tmp_path / "readings" / "spark-pipeline.yml"
+    assert _log(read_project(spec), "local[2]") == tmp_path / "readings" / "storage" / "spark.log"
+    elsewhere = read_project(spec, "s3a://bucket/readings")
+    assert _log(elsewhere, "yarn") == tmp_path / "readings" / "spark.log"
+    assert _log(elsewhere, "sc://host") is None, "that driver is not ours"
+
+
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bifrost.pipeline.prerequisites.find_spec", lambda name: None if name == "pyspark" else name)
     with pytest.raises(MissingSoftwareError, match="no pyspark") as raised:

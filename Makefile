@@ -20,8 +20,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo 'This Python cannot make virtual environments: install the package python3-venv.'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'installing into $(VENV), once; PySpark alone is some 400 MB:'
-	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[dev]' \
-		| awk '/^ *(Collecting|Downloading|Building|Preparing|Installing)/ {$$1 = $$1; printf "\r\033[K  %.76s", $$0; fflush()} END {printf "\r\033[K"}'
+	@test -t 1 && terminal=1; set -o pipefail; { $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt --editable '.[dev]' & pip=$$!; \
+		while kill -0 $$pip 2>/dev/null; do echo tick; sleep 1; done; wait $$pip; } | awk -v terminal="$$terminal" ' \
+		/^tick$$/ {seconds++} /^ *(Collecting|Downloading|Building|Preparing|Installing)/ {$$1 = $$1; doing = $$0} \
+		terminal {printf "\r\033[K  %3d s  %.68s", seconds, doing; fflush()} END {if (terminal) printf "\r\033[K"}'
 	@echo 'installed'
 	@touch $@
 

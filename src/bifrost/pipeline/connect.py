@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.client.errors import BifrostError, UnsupportedError
 from bifrost.pipeline.failures import PipelineError, cause
+from bifrost.pipeline.prerequisites import trust_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,6 +103,7 @@ def driver(
     """A session in which any number of pipelines can run, one after the other: every `run` meanwhile uses it."""
     from bifrost.spark import session
 
+    trust_pandas()
     os.environ.setdefault(_TOKEN, secrets.token_hex())
     if master == "local" or master.startswith("local["):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from importlib.util import find_spec
 from typing import Final
 
@@ -23,6 +24,11 @@ def require_spark(master: str = "local") -> None:
         raise MissingSoftwareError(f"Python here has no {missing[0]}, which pipelines need", f"{_INSTALL_SPARK}")
     if not master.startswith("sc://"):
         require_java()
+
+
+def trust_pandas() -> None:
+    """Spark warns of every new pandas as soon as it is imported; what pipelines use of it works."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
 
 def check_master(master: str) -> None:

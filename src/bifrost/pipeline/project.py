@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from bifrost.pipeline.failures import ProjectError
+from bifrost.pipeline.prerequisites import trust_pandas
 
 SPEC_NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 BOOTSTRAP: Final = "spark.bifrost.bootstrap"
@@ -64,7 +64,7 @@ def read_project(file: Path, storage: str | Path | None = None) -> Project:
     """`storage` takes the place of what the specification says."""
     import yaml
 
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # what we use works
+    trust_pandas()
     from pyspark.errors import PySparkException
     from pyspark.pipelines.cli import load_pipeline_spec
 

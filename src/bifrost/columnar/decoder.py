@@ -14,7 +14,7 @@ from bifrost.columnar import schema
 from bifrost.columnar.batches import BatchScanner, Chunk
 from bifrost.columnar.errors import CorruptBatch, arrow
 from bifrost.columnar.kernels import kernels
-from bifrost.columnar.kernels.interface import Index, Ints, Kernels, MalformedError, Section, ShortInts, Wanted
+from bifrost.columnar.kernels.interface import Index, Ints, Kernels, MalformedError, Section, Wanted
 from bifrost.protocol.records import DECOMPRESSED_BYTES_MAX
 from bifrost.protocol.wire import Buffer
 
@@ -122,26 +122,18 @@ class Decoder:
             found = self._kernels.index_headers(chunk.data, index.headers)
         except MalformedError as error:
             raise self._corrupt(chunk, self._section_of(chunk, error.section), error.fault.reason) from error
-        names = self._kernels.gather(chunk.data, found.names)
-        try:
-            names = names.cast(pa.string())  # which checks that it is UTF-8
-        except pa.ArrowInvalid as error:
-            raise self._corrupt(
-                chunk, self._not_text(chunk, found.offsets, names), "a header's name is not UTF-8"
-            ) from (error)
+        names = self._text(self._kernels.gather(chunk.data, found.names))
         values = self._kernels.gather(chunk.data, found.values)
         kind = self.schema.field(schema.HEADERS).type
         pairs = pa.StructArray.from_arrays([names, values], fields=list(kind.value_type))
         return pa.ListArray.from_arrays(pa.array(found.offsets), pairs, type=kind)
 
-    def _not_text(self, chunk: Chunk, offsets: ShortInts, names: pyarrow.Array) -> int:
-        """The section of the first name that is no text."""
-        for header, name in enumerate(names):
-            try:
-                name.as_py().decode()
-            except UnicodeDecodeError:
-                return self._section_of(chunk, int(np.searchsorted(offsets, header, side="right")) - 1)
-        raise AssertionError("pyarrow found a name that is not UTF-8, Python does not")
+    def _text(self, names: pyarrow.Array) -> pyarrow.Array:
+        """As Java's client reads them: bytes that are not UTF-8 become U+FFFD, for a broker takes any."""
+        try:
+            return names.cast(self._pa.string())
+        except self._pa.ArrowInvalid:
+            return self._pa.array([name.decode(errors="replace") for name in names.to_pylist()], self._pa.string())
 
     def _section_of(self, chunk: Chunk, row: int) -> int:
         return int(np.searchsorted(np.cumsum(chunk.sections[:, Section.ROWS]), row, side="right"))

@@ -114,7 +114,7 @@ def decode_batch(buffer: Buffer, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -
             key, position = _read_bytes(body, key_position)
             value, position = _read_bytes(body, position)
             headers, position = _read_headers(body, position)
-        except (IndexError, UnicodeDecodeError) as error:
+        except IndexError as error:
             raise CorruptBatchError(f"a record is malformed: {error}") from error
         if position != len(body):
             raise CorruptBatchError(f"{len(body) - position} stray bytes in a record")
@@ -243,7 +243,7 @@ def _read_headers(buffer: Buffer, position: int) -> tuple[tuple[RecordHeader, ..
         value, position = _read_bytes(buffer, position)
         if name is None:
             raise CorruptBatchError("a record header without a name")
-        headers.append((name.decode(), value))
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), position
 
 

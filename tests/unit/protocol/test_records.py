@@ -138,8 +138,13 @@ MALFORMED = {
     "negative header count": "0c 00 00 00 01 01 01",
     "more headers than bytes": "0c 00 00 00 01 01 7e",
     "header without a name": "10 00 00 00 01 01 02 01 01",
-    "header name is no text": "12 00 00 00 01 01 02 02 ff 01",
 }
+
+
+def test_a_header_name_that_is_no_text_is_read_as_java_does() -> None:
+    batch = encode_batch([(0, None, None, ())])[:61] + bytes.fromhex("12 00 00 00 01 01 02 02 ff 01")
+    (record,) = decode_batch(sealed(batch))
+    assert record.headers == (("\ufffd", None),)
 
 
 @pytest.mark.parametrize("case", MALFORMED)

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 as the oracle: one real node, run from its Maven jars.
+"""Apache Kafka 4.3 as the oracle: one real node, or a few, run from its Maven jars.
 
 Decides how the node is configured, when it counts as ready and how it stops. Never decides what a right answer is:
 the tests ask this node and Bifrost the same questions.
@@ -112,7 +112,7 @@ def free_port() -> int:
         return port
 
 
-def _formatted(log_dirs: Path) -> None:
+def _formatted(log_dirs: Path, node_id: int) -> None:
     """Gives a data directory its identity by copying one that Kafka's StorageTool has formatted (saves a JVM start).
 
     The quorum is named in the node's settings, so that the formatted files hold no ports.
@@ -126,6 +126,10 @@ def _formatted(log_dirs: Path) -> None:
 
     template = cache.once(f"kafka-{VERSION}-formatted", format_once)
     shutil.copytree(template / "data", log_dirs)
+    identity = log_dirs / "meta.properties"
+    # The directory's own id is left out: Kafka makes one up when it starts.
+    kept = [line for line in identity.read_text().splitlines() if not line.startswith(("node.id=", "directory.id="))]
+    identity.write_text("\n".join([*kept, f"node.id={node_id}", ""]))
 
 
 def _properties(
@@ -175,17 +179,28 @@ class KafkaNode:
     """One Apache Kafka node, broker and controller in one process, on ports that the system chose."""
 
     def __init__(
-        self, directory: Path, *, advertised_port: int | None = None, jvm: Sequence[str] = (), **settings: str
+        self,
+        directory: Path,
+        *,
+        advertised_port: int | None = None,
+        jvm: Sequence[str] = (),
+        joins: KafkaNode | None = None,
+        **settings: str,
     ) -> None:
-        """Settings carry Kafka's names with underscores for dots."""
+        """Settings carry Kafka's names with underscores for dots. One that joins another node is a broker only."""
         self.directory = directory
         self.port = free_port()
+        self.controller_port = free_port() if joins is None else joins.controller_port
+        self.node_id = NODE_ID if joins is None else joins.node_id + 1
         self.process: subprocess.Popen[str] | None = None
         self.lines: collections.deque[str] = collections.deque(maxlen=200)
         self._drainer: threading.Thread | None = None
         self._advertised_port = advertised_port
         self._jvm = jvm
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
+        if joins is not None:
+            own = {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{self.port}"}
+            self._settings = {**own, "node.id": str(self.node_id), **self._settings}
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -195,9 +210,11 @@ class KafkaNode:
     def start(self) -> None:
         """Returns once the node serves; safe to call again after `stop`, on the same port and data."""
         if not self.log_dirs.exists():
-            _formatted(self.log_dirs)
+            _formatted(self.log_dirs, self.node_id)
         properties = self.directory / "server.properties"
-        properties.write_text(_properties(self.log_dirs, self.port, free_port(), self._advertised_port, self._settings))
+        properties.write_text(
+            _properties(self.log_dirs, self.port, self.controller_port, self._advertised_port, self._settings)
+        )
         self.process = subprocess.Popen(
             java_command("kafka.Kafka", str(properties), heap=(*_JVM, *(self._jvm or (_shared_classes(),)))),
             stdout=subprocess.PIPE,

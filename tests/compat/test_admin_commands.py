@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from bifrost import Admin
 from bifrost.cli.main import app
 from tests.compat import wire
 from tests.compat.conftest import NewTopicFunction, unique_name
@@ -106,6 +108,13 @@ def test_all_topics_are_described_if_none_is_named(ask: Callable[..., Any], topi
     names = [each["name"] for each in ask("topic", "describe")]
     assert topic in names
     assert names == sorted(names)
+
+
+def test_a_topic_that_is_deleted_while_all_are_described_is_left_out(
+    ask: Callable[..., Any], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admin, "topics", lambda _: [SimpleNamespace(name=each) for each in (unique_name(), topic)])
+    assert [each["name"] for each in ask("topic", "describe")] == [topic]
 
 
 def test_topics_may_be_named_as_kafkas_tools_want_it(run: Run, ask: Callable[..., Any]) -> None:

@@ -140,8 +140,8 @@ def describe(
     $ bifrost topic describe orders --json | jq '.[0].partitions[] | .end_offset - .start_offset'
     """
     with connect(bootstrap, cluster, timeout, command_config) as admin:
-        wanted = [*(names or []), *(topic_options or [])] or [topic.name for topic in admin.topics()]
-        found, missing = _described(admin, wanted)
+        wanted = [*(names or []), *(topic_options or [])]
+        found, missing = _described(admin, wanted or [topic.name for topic in admin.topics()])
     if as_json:
         print_json([{**plain(topic), "config": settings} for topic, settings in found])
     else:
@@ -149,6 +149,8 @@ def describe(
             if index:
                 typer.echo()
             _show(topic, settings)
+    if not wanted:
+        return  # nobody asked for those that were deleted in the meantime
     if len(missing) > 1:
         raise UnknownTopicError(
             f"topics {', '.join(missing)} do not exist", "See which there are: `bifrost topic list`."

@@ -78,7 +78,7 @@ def run(
     check_brokers(address)
     where = master or configured.get("spark.master") or LOCAL
     check_master(where)
-    watch.stage(f"starting Spark on {where}")
+    watch.stage(f"{'packing the environment and ' if ship == 'venv' else ''}starting Spark on {where}")
     from bifrost.pipeline.connect import connected
 
     runtime = {**project.configuration, BOOTSTRAP: address}

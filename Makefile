@@ -10,7 +10,7 @@ SEEDS ?= 200
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test unit compat check format bench sim docs clean
+.PHONY: help install demo test thorough unit compat check format bench sim docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,11 @@ install: $(READY) ## make the virtual environment in .venv
 demo: $(READY) ## a fleet of trucks: broker, topic, Spark pipeline, alerts, a map, and proof that nothing is missing
 	@$(BIN)/python -m examples.fleet.demo
 
-test: $(READY) ## every test: unit, property, simulator, real clients, Apache Kafka as oracle
+test: $(READY) ## unit and property tests, the simulator, real clients, Spark, Apache Kafka as oracle
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+thorough: $(READY) ## the same, with the long tests that are close to others
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ''
 
 unit: $(READY) ## the fast tests only: no sockets, no other software
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/property tests/test_tidy.py tests/test_hot_path.py

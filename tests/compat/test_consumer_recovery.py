@@ -71,8 +71,15 @@ def readers(own_broker: PrivateServer, tmp_path: Path, protocol: str, delivery: 
         made.process.wait()
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+@pytest.mark.parametrize(
+    ("delivery", "protocol"),
+    [
+        ("at_least_once", "classic"),
+        ("at_most_once", "consumer"),
+        pytest.param("at_least_once", "consumer", marks=pytest.mark.thorough),
+        pytest.param("at_most_once", "classic", marks=pytest.mark.thorough),
+    ],
+)
 def test_the_promise_holds_when_brokers_and_consumers_are_killed(
     own_broker: PrivateServer, readers: Readers, delivery: str
 ) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(FOREIGN is not None, reason="the files of a fore
 SEGMENT_BYTES = 1_048_576
 CONFIGS = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
 PAIRS = [
-    pytest.param("kafka", "kafka", marks=pytest.mark.oracle),
+    pytest.param("kafka", "kafka", marks=[pytest.mark.oracle, pytest.mark.thorough]),
     ("kafka", "bifrost"),
     ("bifrost", "kafka"),
     ("bifrost", "bifrost"),

@@ -121,6 +121,7 @@ def test_executors_with_nothing_are_named_and_then_given_everything(
     journey.check()
 
 
+@pytest.mark.thorough
 @BIFROST_ONLY
 def test_executors_with_the_libraries_are_given_the_package(
     standalone: Standalone, libraries: Path, broker: Server, new_topic: NewTopicFunction, tmp_path: Path

@@ -7,6 +7,7 @@ from typing import Annotated
 from uuid import UUID
 
 import pytest
+from msgspec import field
 
 from bifrost.errors import ErrorCode, ProtocolError
 from bifrost.protocol.apis import ApiKey
@@ -63,6 +64,14 @@ class Everything(Message, api=ApiKey.VOTE, versions=range(4), flexible=2):
     gone: Annotated[I32, before(1)] = 99
     tagged_number: Annotated[I32, since(2), tag(1)] = -1
     tagged_list: Annotated[list[Inner], since(3), tag(0)] = []  # noqa: RUF012
+
+
+class Place(Struct):
+    node: I32 = -1
+
+
+class TaggedStruct(Message, api=ApiKey.VOTE, versions=range(1), flexible=0):
+    place: Annotated[Place, tag(0)] = field(default_factory=Place)
 
 
 class WithoutDefault(Message, api=ApiKey.VOTE, versions=range(2)):
@@ -159,6 +168,16 @@ def test_defaults_are_not_shared() -> None:
     data = writer(Everything, 3)(everything())
     reader(Everything, 3)(data, 0)[0].tagged_list.append(Inner(name="b"))
     assert reader(Everything, 3)(data, 0)[0].tagged_list == []
+
+
+def test_a_tagged_struct_travels_unless_it_is_the_default() -> None:
+    assert writer(TaggedStruct, 0)(TaggedStruct()) == b"\0"
+    message = TaggedStruct(place=Place(node=7))
+    encoded = b"\x01\0\x05\0\0\0\x07\0"
+    assert writer(TaggedStruct, 0)(message) == encoded
+    assert read(TaggedStruct, 0, encoded) == message
+    reader(TaggedStruct, 0)(b"\0", 0)[0].place.node = 7
+    assert read(TaggedStruct, 0, b"\0") == TaggedStruct()
 
 
 def test_what_was_read_is_a_copy() -> None:

@@ -189,14 +189,21 @@ class ReaderSource(Source):
             return []
         variables = [self.fresh(field.name) for field in fields]
         for variable, field in zip(variables, fields):
-            default = "[]" if field.default == [] else self.bind(f"default_{variable}", field.default)
-            self.line(f"{variable} = {default}")
+            self.line(f"{variable} = {self.default(field, variable)}")
         with self.block(f"if {count}"):
             self.line("skip_tags(b, p - 1)  # every tag lies within the buffer")
             self.line(f"{count}, p = read_uvarint(b, p - 1)")
             with self.block(f"for _ in range({count})"):
                 self.tag(variables, fields)
         return [f"{field.name}={variable}" for variable, field in zip(variables, fields)]
+
+    def default(self, field: Field, variable: str) -> str:
+        """What a tagged field is when it did not travel; a new one each time if somebody could change it."""
+        if field.default == []:
+            return "[]"
+        if isinstance(field.default, Struct):
+            return f"{self.bind(type(field.default).__name__, type(field.default))}()"
+        return self.bind(f"default_{variable}", field.default)
 
     def tag(self, variables: list[str], fields: list[Field]) -> None:
         number, size, stop = self.fresh("tag"), self.fresh("size"), self.fresh("end")

@@ -6,9 +6,9 @@ import dataclasses
 import io
 from datetime import timedelta
 from functools import cache
-from importlib import import_module
 from struct import pack
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 from uuid import UUID
 
 import kio.index
@@ -91,32 +91,45 @@ def kio_bytes(message: Message, version: int) -> bytes:
     load = (
         kio.index.load_request_schema if type(message).__name__.endswith("Request") else kio.index.load_response_schema
     )
-    entity = _to_kio(message, version, import_module(load(message.api, version).__module__))
+    entity = to_kio(message, version, load(message.api, version))
     buffer = io.BytesIO()
     entity_writer(type(entity))(buffer, entity)
     return buffer.getvalue()
 
 
-def _to_kio(struct: Struct, version: int, module: Any) -> Any:
-    """kio's fields are ours in the same order, under names that may lack the unit."""
-    kio_type = getattr(module, type(struct).__name__)
+def to_kio(struct: Struct, version: int, kio_type: Any) -> Any:
+    """kio's fields are ours in the same order, under names that differ in little; its structs may have other names."""
     theirs = dataclasses.fields(kio_type)
     ours = [field for field in fields_of(type(struct)) if field.present(version)]
-    assert [field.name.removesuffix("_ms") for field in ours] == [field.name for field in theirs]
+    assert [field.name.removesuffix("_ms") for field in ours] == [_plain(field.name) for field in theirs]
     arguments = {}
     for our, their in zip(ours, theirs):
         value = getattr(struct, our.name)
+        if not isinstance(our.type, Fixed):
+            assert our.nullable(version) == (NoneType in get_args(their.type)), f"{our.name} may be null, or not"
         match our.type:
             case Array(Nested()) if value is not None:
-                value = tuple(_to_kio(element, version, module) for element in value)
+                value = tuple(to_kio(element, version, _kio_struct(their.type)) for element in value)
             case Array() if value is not None:
                 value = tuple(value)
             case Nested() if value is not None:
-                value = _to_kio(value, version, module)
+                value = to_kio(value, version, _kio_struct(their.type))
             case Fixed():
                 value = _kio_scalar(value, their.metadata["kafka_type"])
         arguments[their.name] = value
     return kio_type(**arguments)
+
+
+def _plain(name: str) -> str:
+    """A name without what kio adds to words of Python, and with KRaft as one word."""
+    return name.removesuffix("_").replace("k_raft", "kraft")
+
+
+def _kio_struct(annotation: Any) -> Any:
+    """The class within `X`, `X | None`, `tuple[X, ...]` or `tuple[X, ...] | None`."""
+    if dataclasses.is_dataclass(annotation):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _kio_struct(part)) is not None), None)
 
 
 def _kio_scalar(value: Any, kafka_type: str) -> Any:

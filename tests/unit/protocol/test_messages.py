@@ -15,6 +15,28 @@ from bifrost.protocol.messages.cluster import ApiVersion, ApiVersionsResponse, M
 from bifrost.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse
 from bifrost.protocol.messages.producers import InitProducerIdRequest
 
+AMONG_NODES = [
+    ApiKey.VOTE,
+    ApiKey.BEGIN_QUORUM_EPOCH,
+    ApiKey.END_QUORUM_EPOCH,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.FETCH_SNAPSHOT,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.UPDATE_RAFT_VOTER,
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.ENVELOPE,
+]
+
 
 @pytest.mark.parametrize("key", sorted(DECLARED))
 def test_requests_and_responses_come_in_pairs(key: int) -> None:
@@ -26,6 +48,14 @@ def test_requests_and_responses_come_in_pairs(key: int) -> None:
         for version in cls.versions:
             reader(cls, version)
             writer(cls, version)
+
+
+@pytest.mark.parametrize("key", AMONG_NODES)
+def test_a_refusal_among_nodes_needs_no_more_than_its_code(key: int) -> None:
+    answer = response_class(key)(error_code=ErrorCode.NOT_CONTROLLER)
+    for version in answer.versions:
+        read, _ = reader(type(answer), version)(writer(type(answer), version)(answer), 0)
+        assert read == answer
 
 
 def test_what_is_not_declared_is_not_found() -> None:

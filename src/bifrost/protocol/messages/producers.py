@@ -1,4 +1,4 @@
-"""Identities of idempotent and transactional producers."""
+"""Identities of idempotent and transactional producers, and where brokers get them."""
 
 from typing import Annotated
 
@@ -23,3 +23,17 @@ class InitProducerIdResponse(Message, api=ApiKey.INIT_PRODUCER_ID, versions=rang
     error_code: I16 = 0
     producer_id: I64 = -1
     producer_epoch: I16 = -1
+
+
+class AllocateProducerIdsRequest(Message, api=ApiKey.ALLOCATE_PRODUCER_IDS, versions=range(1), flexible=0):
+    """A broker gets producer ids from the controller in blocks, and gives them out one by one (KIP-730)."""
+
+    broker_id: I32
+    broker_epoch: I64 = -1
+
+
+class AllocateProducerIdsResponse(Message, api=ApiKey.ALLOCATE_PRODUCER_IDS, versions=range(1), flexible=0):
+    throttle_time_ms: I32 = 0
+    error_code: I16 = 0
+    producer_id_start: I64 = -1
+    producer_id_len: I32 = 0

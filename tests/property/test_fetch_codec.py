@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import struct
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,217 +23,15 @@ from bifrost.protocol.fetch import (
     TopicFetchResult,
 )
 from bifrost.protocol.leader_hints import NodeEndpoint
-from bifrost.protocol.wire import ZERO_UUID, compact_array_length, compact_string, tags
+from bifrost.protocol.wire import ZERO_UUID, compact_array_length, compact_string, tags, uvarint
 from tests.property import codec_oracle as oracle
+from tests.property.fetch_oracle import kio_request, kio_response, requests, responses
 
 VERSIONS = pytest.mark.parametrize("version", fetch.VERSIONS)
 FLEXIBLE_VERSIONS = pytest.mark.parametrize("version", range(fetch.FLEXIBLE_SINCE, fetch.VERSIONS.stop))
 
 
-def topic_keys(version: int) -> st.SearchStrategy[tuple[str, bytes]]:
-    if version >= fetch.TOPIC_IDS_SINCE:
-        return st.tuples(st.just(""), oracle.TOPIC_IDS)
-    return st.tuples(oracle.NAMES, st.just(ZERO_UUID))
-
-
-@functools.cache
-def requests(version: int) -> st.SearchStrategy[FetchRequest]:
-    """Fields that a version lacks keep their defaults, as they come back."""
-
-    def since(first: int, values: st.SearchStrategy[Any], default: object) -> st.SearchStrategy[Any]:
-        return values if version >= first else st.just(default)
-
-    partitions = st.builds(
-        FetchPartition,
-        index=oracle.INT32,
-        current_leader_epoch=since(9, oracle.INT32, -1),
-        fetch_offset=oracle.INT64,
-        last_fetched_epoch=since(12, oracle.INT32, -1),
-        log_start_offset=since(5, oracle.INT64, -1),
-        partition_max_bytes=oracle.INT32,
-        replica_directory_id=since(17, st.one_of(st.just(ZERO_UUID), oracle.TOPIC_IDS), ZERO_UUID),
-        high_watermark=since(
-            18, st.one_of(st.just(fetch.UNKNOWN_HIGH_WATERMARK), oracle.INT64), fetch.UNKNOWN_HIGH_WATERMARK
-        ),
-    )
-    topics = st.tuples(topic_keys(version), st.lists(partitions, max_size=4)).map(
-        lambda pair: FetchTopic(*pair[0], pair[1])
-    )
-    forgotten = st.tuples(topic_keys(version), st.lists(oracle.INT32, max_size=4)).map(
-        lambda pair: ForgottenTopic(*pair[0], pair[1])
-    )
-    replicas = st.one_of(st.just((-1, -1)), st.tuples(oracle.COUNT, since(15, oracle.INT64, -1)))
-    return st.builds(
-        lambda replica, **fields: FetchRequest(replica_id=replica[0], replica_epoch=replica[1], **fields),
-        replicas,
-        max_wait_ms=oracle.COUNT,
-        min_bytes=oracle.INT32,
-        max_bytes=oracle.INT32,
-        isolation_level=st.integers(0, 1),
-        session_id=since(7, oracle.INT32, 0),
-        session_epoch=since(7, oracle.INT32, -1),
-        topics=st.lists(topics, max_size=3),
-        forgotten_topics=since(7, st.lists(forgotten, max_size=2), []),
-        rack_id=since(11, oracle.NAMES, ""),
-        cluster_id=since(12, st.one_of(st.none(), oracle.NAMES), None),
-    )
-
-
-@functools.cache
-def responses(version: int) -> st.SearchStrategy[FetchResponse]:
-    none: st.SearchStrategy[Any] = st.none()
-    offsets = {
-        "index": oracle.INT32,
-        "error_code": oracle.ERROR_CODES,
-        "high_watermark": oracle.INT64,
-        "last_stable_offset": oracle.INT64,
-        "log_start_offset": oracle.INT64 if version >= 5 else st.just(-1),
-        "records": st.one_of(st.none(), oracle.RECORDS.map(memoryview)),
-    }
-    epoch_first = st.one_of(none, st.tuples(oracle.COUNT, oracle.INT64)) if version >= 12 else none
-    offset_first = st.one_of(none, st.tuples(oracle.INT64, oracle.COUNT)) if version >= 12 else none
-    results = st.builds(
-        PartitionFetchResult,
-        aborted_transactions=st.one_of(none, st.lists(st.tuples(oracle.INT64, oracle.INT64), max_size=3)),
-        preferred_read_replica=oracle.INT32 if version >= 11 else st.just(-1),
-        diverging_epoch=epoch_first,
-        current_leader=st.one_of(none, oracle.PAIRS) if version >= 12 else none,
-        snapshot_id=offset_first,
-        **offsets,
-    )
-    plain = st.builds(PartitionFetchResult, **offsets)
-    partitions = st.one_of(st.lists(results, max_size=3), st.lists(plain, min_size=1, max_size=1))
-    topics = st.tuples(topic_keys(version), partitions).map(lambda pair: TopicFetchResult(*pair[0], pair[1]))
-    endpoints = st.builds(NodeEndpoint, oracle.COUNT, oracle.NAMES, oracle.INT32, st.one_of(none, oracle.NAMES))
-    return st.builds(
-        FetchResponse,
-        topics=st.lists(topics, max_size=3),
-        throttle_time_ms=oracle.COUNT,
-        error_code=oracle.ERROR_CODES if version >= 7 else st.just(0),
-        session_id=oracle.INT32 if version >= 7 else st.just(0),
-        node_endpoints=st.one_of(st.just(()), st.lists(endpoints, min_size=1, max_size=2))
-        if version >= 16
-        else st.just(()),
-    )
-
-
-def kio_topic(version: int, topic: FetchTopic | ForgottenTopic | TopicFetchResult) -> dict[str, Any]:
-    return {"topic_id": oracle.as_uuid(topic.topic_id)} if version >= 13 else {"topic": topic.name}
-
-
-def kio_request(version: int, request: FetchRequest) -> Any:
-    schema = oracle.module("fetch", version, "request")
-    fields: dict[str, Any] = {}
-    if version >= 15:
-        fields["replica_state"] = schema.ReplicaState(
-            replica_id=request.replica_id, replica_epoch=request.replica_epoch
-        )
-    else:
-        fields["replica_id"] = request.replica_id
-    if version >= 7:
-        fields |= {"session_id": request.session_id, "session_epoch": request.session_epoch}
-        fields["forgotten_topics_data"] = tuple(
-            schema.ForgottenTopic(partitions=tuple(topic.partitions), **kio_topic(version, topic))
-            for topic in request.forgotten_topics
-        )
-    if version >= 11:
-        fields["rack_id"] = request.rack_id
-    if version >= 12:
-        fields["cluster_id"] = request.cluster_id
-    return schema.FetchRequest(
-        max_wait=oracle.as_timedelta(request.max_wait_ms),
-        min_bytes=request.min_bytes,
-        max_bytes=request.max_bytes,
-        isolation_level=request.isolation_level,
-        topics=tuple(
-            schema.FetchTopic(
-                partitions=tuple(kio_partition(schema, version, partition) for partition in topic.partitions),
-                **kio_topic(version, topic),
-            )
-            for topic in request.topics
-        ),
-        **fields,
-    )
-
-
-def kio_partition(schema: Any, version: int, partition: FetchPartition) -> Any:
-    fields: dict[str, Any] = {}
-    if version >= 5:
-        fields["log_start_offset"] = partition.log_start_offset
-    if version >= 9:
-        fields["current_leader_epoch"] = partition.current_leader_epoch
-    if version >= 12:
-        fields["last_fetched_epoch"] = partition.last_fetched_epoch
-    if version >= 17:
-        fields["replica_directory_id"] = oracle.as_uuid(partition.replica_directory_id)
-    if version >= 18:
-        fields["high_watermark"] = partition.high_watermark
-    return schema.FetchPartition(
-        partition=partition.index,
-        fetch_offset=partition.fetch_offset,
-        partition_max_bytes=partition.partition_max_bytes,
-        **fields,
-    )
-
-
-def kio_response(version: int, response: FetchResponse) -> Any:
-    schema = oracle.module("fetch", version, "response")
-    fields: dict[str, Any] = {}
-    if version >= 7:
-        fields |= {"error_code": schema.ErrorCode(response.error_code), "session_id": response.session_id}
-    if version >= 16:
-        fields["node_endpoints"] = tuple(
-            schema.NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in response.node_endpoints
-        )
-    return schema.FetchResponse(
-        throttle_time=oracle.as_timedelta(response.throttle_time_ms),
-        responses=tuple(
-            schema.FetchableTopicResponse(
-                partitions=tuple(kio_result(schema, version, result) for result in topic.partitions),
-                **kio_topic(version, topic),
-            )
-            for topic in response.topics
-        ),
-        **fields,
-    )
-
-
-def kio_result(schema: Any, version: int, result: PartitionFetchResult) -> Any:
-    fields: dict[str, Any] = {}
-    if version >= 5:
-        fields["log_start_offset"] = result.log_start_offset
-    if version >= 11:
-        fields["preferred_read_replica"] = result.preferred_read_replica
-    if result.diverging_epoch is not None:
-        epoch, end_offset = result.diverging_epoch
-        fields["diverging_epoch"] = schema.EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    if result.current_leader is not None:
-        leader_id, leader_epoch = result.current_leader
-        fields["current_leader"] = schema.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
-    if result.snapshot_id is not None:
-        end_offset, epoch = result.snapshot_id
-        fields["snapshot_id"] = schema.SnapshotId(end_offset=end_offset, epoch=epoch)
-    aborted = result.aborted_transactions
-    assert result.records is None or isinstance(result.records, memoryview)
-    return schema.PartitionData(
-        partition_index=result.index,
-        error_code=schema.ErrorCode(result.error_code),
-        high_watermark=result.high_watermark,
-        last_stable_offset=result.last_stable_offset,
-        aborted_transactions=None
-        if aborted is None
-        else tuple(schema.AbortedTransaction(producer_id=pid, first_offset=offset) for pid, offset in aborted),
-        records=None if result.records is None else bytes(result.records),
-        **fields,
-    )
-
-
-@VERSIONS
-@oracle.FEW_EXAMPLES
-@given(data=st.data())
-def test_requests_are_kios_byte_for_byte(version: int, data: st.DataObject) -> None:
-    request = data.draw(requests(version))
+def assert_request_is_kios(version: int, request: FetchRequest) -> None:
     body = oracle.write(kio_request(version, request))
     frame = fetch.encode_request(version, 7, "client", request)
     start = oracle.request_header_bytes("client", flexible=version >= fetch.FLEXIBLE_SINCE)
@@ -239,16 +39,82 @@ def test_requests_are_kios_byte_for_byte(version: int, data: st.DataObject) -> N
     assert fetch.decode_request(memoryview(frame), start, version) == request
 
 
-@VERSIONS
-@oracle.FEW_EXAMPLES
-@given(data=st.data())
-def test_responses_are_kios_byte_for_byte(version: int, data: st.DataObject) -> None:
-    response = data.draw(responses(version))
+def assert_response_is_kios(version: int, response: FetchResponse) -> None:
     body = oracle.write(kio_response(version, response))
     frame = b"".join(fetch.encode_response(version, 7, response))
     header = b"\0\0\0\7\0" if version >= fetch.FLEXIBLE_SINCE else b"\0\0\0\7"
     assert frame == (len(header) + len(body)).to_bytes(4, "big") + header + body
     assert fetch.decode_response(frame, 4 + len(header), version) == response
+
+
+@VERSIONS
+@oracle.FEW_EXAMPLES
+@given(data=st.data())
+def test_requests_are_kios_byte_for_byte(version: int, data: st.DataObject) -> None:
+    assert_request_is_kios(version, data.draw(requests(version)))
+
+
+@VERSIONS
+@oracle.FEW_EXAMPLES
+@given(data=st.data())
+def test_responses_are_kios_byte_for_byte(version: int, data: st.DataObject) -> None:
+    assert_response_is_kios(version, data.draw(responses(version)))
+
+
+def subsets(values: dict[str, Any]) -> list[dict[str, Any]]:
+    names = (chosen for size in range(1, len(values) + 1) for chosen in combinations(values, size))
+    return [{name: values[name] for name in chosen} for chosen in names]
+
+
+def named(version: int) -> tuple[str, bytes]:
+    return ("", METADATA_TOPIC_ID) if version >= fetch.TOPIC_IDS_SINCE else ("__cluster_metadata", ZERO_UUID)
+
+
+METADATA_TOPIC_ID = bytes(15) + b"\1"
+FOLLOWER = {"cluster_id": (12, "c"), "replica_id": (15, 2), "replica_epoch": (15, 9)}
+FOLLOWED = {"replica_directory_id": (17, bytes(range(16))), "high_watermark": (18, 40)}
+TOLD = {"diverging_epoch": (3, 1 << 40), "current_leader": (2, 7), "snapshot_id": (1 << 40, 3)}
+
+
+@FLEXIBLE_VERSIONS
+@pytest.mark.parametrize("chosen", subsets(FOLLOWER | FOLLOWED), ids="+".join)
+def test_what_a_follower_says_travels_in_the_versions_that_have_it(
+    version: int, chosen: dict[str, tuple[int, Any]]
+) -> None:
+    """Whatever else is said. A field that the version lacks is left out, and the rest arrives."""
+
+    def request_with(names: Sequence[str]) -> FetchRequest:
+        partition = FetchPartition(0, 1, 2, 3, 4, 5, **{name: chosen[name][1] for name in names if name in FOLLOWED})
+        told = {name: chosen[name][1] for name in names if name in FOLLOWER}
+        # Two more without tags, before and behind, which are read another way.
+        plain = FetchPartition(1, 1, 2, 3, 4, 5)
+        return FetchRequest(500, 1, 1 << 20, [FetchTopic(*named(version), [plain, partition, plain])], **told)
+
+    carried = request_with([name for name, (since, _) in chosen.items() if version >= since])
+    assert_request_is_kios(version, carried)
+    whole = request_with(list(chosen))
+    if version < 15:  # its place for the replica id is no tag
+        whole.replica_id = carried.replica_id
+    assert fetch.encode_request(version, 7, None, whole) == fetch.encode_request(version, 7, None, carried)
+
+
+@FLEXIBLE_VERSIONS
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("chosen", subsets(TOLD | {"node_endpoints": [NodeEndpoint(2, "h", 9, None)]}), ids="+".join)
+def test_what_a_follower_is_told_travels_whatever_else_is_said(
+    version: int, chosen: dict[str, Any], count: int
+) -> None:
+    results = [
+        PartitionFetchResult(index, 0, 9, 9, 0, memoryview(b"r" * index), **{n: chosen[n] for n in chosen if n in TOLD})
+        for index in range(count)
+    ]
+    response = FetchResponse([TopicFetchResult(*named(version), results)])
+    if version >= 16:
+        response.node_endpoints = chosen.get("node_endpoints", ())
+    assert_response_is_kios(version, response)
+    hinting = msgspec.structs.replace(response, node_endpoints=chosen.get("node_endpoints", ()))
+    written, expected = (b"".join(fetch.encode_response(version, 7, one)) for one in (hinting, response))
+    assert written == expected, "before version 16 there is no place for addresses"
 
 
 def tagged_request(version: int, request: FetchRequest, unknown: list[tuple[int, bytes]]) -> bytes:
@@ -284,6 +150,44 @@ def test_unknown_tagged_fields_of_requests_are_skipped(version: int, data: st.Da
     request = data.draw(requests(version))
     body = tagged_request(version, request, data.draw(oracle.TAG_SECTIONS))
     assert fetch.decode_request(memoryview(body), 0, version) == request
+
+
+def tagged_response(version: int, response: FetchResponse, unknown: list[tuple[int, bytes]]) -> bytes:
+    """As `tagged_request`, of a response."""
+    section = tags(unknown)
+    body = struct.pack(">ihi", response.throttle_time_ms, response.error_code, response.session_id)
+    body += compact_array_length(len(response.topics))
+    for topic in response.topics:
+        body += topic.topic_id if version >= 13 else compact_string(topic.name)
+        body += compact_array_length(len(topic.partitions))
+        for result in topic.partitions:
+            body += struct.pack(
+                ">ihqq", result.index, result.error_code, result.high_watermark, result.last_stable_offset
+            )
+            aborted, records = result.aborted_transactions, result.records
+            body += struct.pack(">q", result.log_start_offset) + uvarint(0 if aborted is None else len(aborted) + 1)
+            body += b"".join(struct.pack(">qq", *transaction) + section for transaction in aborted or ())
+            body += struct.pack(">i", result.preferred_read_replica)
+            assert records is None or isinstance(records, memoryview)
+            body += uvarint(0) if records is None else uvarint(len(records) + 1) + records
+            known = [(">iq", result.diverging_epoch), (">ii", result.current_leader), (">qi", result.snapshot_id)]
+            fields = [(tag, struct.pack(code, *pair) + section) for tag, (code, pair) in enumerate(known) if pair]
+            body += tags(fields + unknown)
+        body += section
+    endpoints = compact_array_length(len(response.node_endpoints))
+    for node in response.node_endpoints:
+        endpoints += struct.pack(">i", node.node_id) + compact_string(node.host)
+        endpoints += struct.pack(">i", node.port) + compact_string(node.rack) + section
+    return body + tags(([(0, endpoints)] if response.node_endpoints else []) + unknown)
+
+
+@FLEXIBLE_VERSIONS
+@oracle.FEW_EXAMPLES
+@given(data=st.data())
+def test_unknown_tagged_fields_of_responses_are_skipped(version: int, data: st.DataObject) -> None:
+    response = data.draw(responses(version))
+    body = tagged_response(version, response, data.draw(oracle.TAG_SECTIONS))
+    assert fetch.decode_response(body, 0, version) == response
 
 
 REQUEST = FetchRequest(

@@ -251,7 +251,7 @@ def encode_request(version: int, correlation_id: int, client_id: str | None, req
         fields = []
         if request.cluster_id is not None:
             fields.append((0, compact_string(request.cluster_id)))
-        if version >= _REPLICA_STATE_SINCE and request.replica_id >= 0:
+        if version >= _REPLICA_STATE_SINCE and (request.replica_id, request.replica_epoch) != (-1, -1):
             fields.append((1, _REPLICA_STATE.pack(request.replica_id, request.replica_epoch)))
         body.append(tags(fields))
     return request_frame(API_KEY, version, correlation_id, client_id, body, flexible=flexible)

@@ -97,12 +97,15 @@ def kio_bytes(message: Message, version: int) -> bytes:
     return buffer.getvalue()
 
 
-def to_kio(struct: Struct, version: int, kio_type: Any) -> Any:
-    """kio's fields are ours in the same order, under names that differ in little; its structs may have other names."""
-    theirs = dataclasses.fields(kio_type)
+def to_kio(struct: Struct, version: int, kio_type: Any, /, **given: Any) -> Any:
+    """kio's fields are ours in the same order, under names that differ in little; its structs may have other names.
+
+    What is `given` are fields of kio alone.
+    """
+    theirs = [field for field in dataclasses.fields(kio_type) if field.name not in given]
     ours = [field for field in fields_of(type(struct)) if field.present(version)]
     assert [field.name.removesuffix("_ms") for field in ours] == [_plain(field.name) for field in theirs]
-    arguments = {}
+    arguments = given
     for our, their in zip(ours, theirs):
         value = getattr(struct, our.name)
         if not isinstance(our.type, Fixed):

@@ -26,7 +26,6 @@ from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.publisher import Publisher
 from bifrost.broker.server import Server
-from bifrost.broker.transport import TcpTransport, Transport
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock, SystemClock
 from bifrost.controller.core.brokers import Registration
@@ -42,6 +41,7 @@ from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.real_disk import RealDisk
 from bifrost.metrics import Metrics
+from bifrost.peers.transport import TcpTransport, Transport
 from bifrost.raft.solo import SoloLog
 from bifrost.replication.manager import ReplicaManager
 from bifrost.settings import Settings

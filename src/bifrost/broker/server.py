@@ -11,9 +11,9 @@ from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
 from bifrost.broker.receive import BufferPool
 from bifrost.broker.registry import ApiDispatcher
-from bifrost.broker.transport import Listening, Transport
 from bifrost.controller.core.records import Endpoint
 from bifrost.metrics import Metrics
+from bifrost.peers.transport import Listening, Transport
 from bifrost.settings import Listener, Settings
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""How a node is reached. Passed in, so that a simulator can be the network."""
+"""How a node is reached, and reaches others. Passed in, so that a simulator can be the network."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ class Listening(Protocol):
 
 
 class Transport(Protocol):
-    """Opens doors."""
+    """Opens doors, and knocks at those of others."""
 
     async def listen(
         self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
     ) -> Listening:
         """Take an address, without accepting yet; raises OSError when it is not to be had."""
+        ...
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        """Reach a door. ConnectionRefusedError: the machine is there, and nobody listens; other OSError: not now."""
         ...
 
     def host_name(self) -> str:
@@ -61,6 +65,13 @@ class TcpTransport:
             for option, size in self._buffer_sizes.items():
                 listening.setsockopt(socket.SOL_SOCKET, option, size)  # accepted sockets inherit it
         return _TcpListening(server, host, server.sockets[0].getsockname()[1])
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(lambda: protocol, host, port)
+        connected: socket.socket = transport.get_extra_info("socket")
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return transport
 
     def host_name(self) -> str:
         name = socket.gethostname()

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from bifrost.broker.transport import TcpTransport
+from bifrost.peers.transport import TcpTransport
 
 
 @pytest.mark.parametrize(("option", "name"), [(socket.SO_SNDBUF, "send"), (socket.SO_RCVBUF, "receive")])

@@ -163,8 +163,7 @@ class PartitionLog:
         `ApiError` refuses it, `StorageError` says that it could not be written; either way the log is as before.
         """
         config = self.config
-        size = header.length + LENGTH_END
-        append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        size, append_time = header.length + LENGTH_END, config.message_timestamp_type == LOG_APPEND_TIME
         if size > config.segment_bytes:
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, a segment holds {config.segment_bytes}")
         if not append_time:
@@ -327,20 +326,22 @@ class PartitionLog:
         self._mark_dirty()
 
     def advance_log_start(self, offset: int) -> None:
-        """Records before `offset` are no longer served (DeleteRecords, retention); the files go later."""
+        """Records before `offset` are no longer served (DeleteRecords, retention); `segments` may still hold them."""
         if offset > self.log_start_offset:
             assert offset <= self.log_end_offset, f"{self.partition}: start {offset} beyond {self.log_end_offset}"
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+
+    def drop_segments_before(self, offset: int) -> None:
+        self._segments.drop_before(offset)
 
     def begin_flush(self) -> FlushJob:
         """What has to be synced now, for `FlushJob.run`; pass it to `finish_flush` when that is done."""
         self._dirty = False
         epochs = self.epochs.encode() if self.epochs.changed else None
         self.epochs.changed = False
-        active = self._segments.active
-        files = [active.file] if self.recovery_point < self.log_end_offset else []
         end = self.log_end_offset
+        files = [self._segments.active.file] if self.recovery_point < end else []
         return FlushJob(self._files.disk, self.directory, self.owed, files=files, epochs=epochs, offset=end)
 
     def finish_flush(self, job: FlushJob) -> None:

@@ -84,6 +84,12 @@ class Segments:
             del self.closed[kept - 1 :], self._bases[kept - 1 :]
         return self.active.truncate(offset)
 
+    def drop_before(self, offset: int) -> None:
+        """Removes every closed segment that another follows at or before `offset`, oldest first."""
+        while self.closed and [*self._bases, self.active.base_offset][1] <= offset:
+            self.closed.pop(0).remove(self._files.disk)
+            del self._bases[0]
+
     def restart_at(self, offset: int, config: LogConfig, now_ms: int) -> list[File]:
         """Drops everything; the log is empty and goes on at `offset`. The files that are now owed to the disk."""
         disk = self._files.disk

@@ -22,14 +22,17 @@ def test_what_is_stored_is_read_again(state: ElectionState) -> None:
 
 
 def test_kafkas_own_files_can_be_read() -> None:
-    first = {"clusterId": "", "leaderId": 1, "leaderEpoch": 2, "votedId": -1, "appliedOffset": 0, "currentVoters": []}
-    second = {"leaderId": -1, "leaderEpoch": 2, "votedId": 1, "votedDirectoryId": "J8aAPcfLQt2bqs1JT_rMgQ"}
-    assert decode_election(json.dumps({**first, "data_version": 0}).encode()) == ElectionState(
-        2, None, NodeId(1), is_newborn=False
-    )
-    assert decode_election(json.dumps({**second, "data_version": 1}).encode()) == ElectionState(
-        2, NodeId(1), None, is_newborn=False
-    )
+    first = {"clusterId": "", "leaderId": 1, "leaderEpoch": 2, "votedId": -1, "appliedOffset": 0, "data_version": 0}
+    second = {
+        "leaderId": -1,
+        "leaderEpoch": 2,
+        "votedId": 1,
+        "votedDirectoryId": "J8aAPcfLQt2bqs1JT_rMgQ",
+        "data_version": 1,
+    }
+    voted, led = (decode_election(json.dumps(one).encode()) for one in (second, first))
+    assert led == ElectionState(2, None, NodeId(1), is_newborn=False)
+    assert voted == ElectionState(2, NodeId(1), None, is_newborn=False)
 
 
 def test_kafka_can_read_ours() -> None:

@@ -36,7 +36,6 @@ from bifrost.raft.core.roles import (
     Candidate,
     Follower,
     Leader,
-    Progress,
     Prospective,
     Resigned,
     Role,
@@ -73,12 +72,11 @@ class RaftNode:
         self._log = log
         self._random = random
         self._attempts = 0
-        alone = self.voters == (me,)
         if state.leader is not None and state.leader != me:
             self.role: Role = Follower(state.leader, now_ms + timing.fetch_timeout_ms)
         else:
             # An epoch that it led is over: what it had appended and not committed may be gone.
-            self.role = Unattached(now_ms if alone else now_ms + self._random() * timing.spread_ms)
+            self.role = Unattached(now_ms if self.voters == (me,) else now_ms + random() * timing.spread_ms)
 
     # Questions
 
@@ -150,9 +148,9 @@ class RaftNode:
         """Somebody asks for a vote, or whether it could win one."""
         before = self.state
         if not self.is_voter or vote.candidate not in self.voters or vote.candidate == self.me:
-            return self._answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
+            return self.answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
         if vote.epoch < self.epoch:
-            return self._answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
+            return self.answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
         if vote.epoch > self.epoch:
             self._detach(vote.epoch, now_ms)
         granted = self._is_complete_enough(vote.log_end) and (
@@ -161,7 +159,7 @@ class RaftNode:
         if granted and not vote.is_pre_vote:
             self.state = self.state._replace(voted_for=vote.candidate)
             self.role = Unattached(self._election_deadline(now_ms))
-        return self._answer(granted=granted), self._done(Effects(), before)
+        return self.answer(granted=granted), self._done(Effects(), before)
 
     def on_vote_answer(self, peer: NodeId, vote: Vote, answer: Answer, now_ms: float) -> Effects:
         """What a voter said to one of `message_for`."""
@@ -187,25 +185,25 @@ class RaftNode:
         """Somebody says that it leads."""
         before = self.state
         if begin.leader not in self.voters or begin.leader == self.me:
-            return self._answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
+            return self.answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
         if begin.epoch < self.epoch:
-            return self._answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
+            return self.answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
         self._observe(Answer(begin.epoch, begin.leader), now_ms)
-        return self._answer(), self._done(Effects(), before)
+        return self.answer(), self._done(Effects(), before)
 
     def on_end_epoch(self, end: EndEpoch, now_ms: float) -> tuple[Answer, Effects]:
         """The leader goes. Whoever it likes best campaigns at once, the others a little later, each in its turn."""
         before = self.state
         if end.leader not in self.voters:
-            return self._answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
+            return self.answer(ErrorCode.INCONSISTENT_VOTER_SET), Effects()
         if end.epoch < self.epoch:
-            return self._answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
+            return self.answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
         self._observe(Answer(end.epoch, None if end.leader == self.me else end.leader), now_ms)
         if isinstance(self.role, Follower) and self.role.leader == end.leader:
             turn = end.successors.index(self.me) if self.me in end.successors else len(end.successors)
             self.state = self.state._replace(leader=None)
             self.role = Unattached(now_ms + turn * self._timing.spread_ms)
-        return self._answer(), self._done(Effects(), before)
+        return self.answer(), self._done(Effects(), before)
 
     def on_told(self, peer: NodeId, message: BeginEpoch | EndEpoch, answer: Answer, now_ms: float) -> Effects:
         """A voter has answered an announcement."""
@@ -223,19 +221,23 @@ class RaftNode:
     ) -> tuple[FetchVerdict, Effects]:
         """A replica asks for what follows `offset`, before which it holds everything durably."""
         if not isinstance(self.role, Leader):
-            return FetchVerdict(self._answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)), Effects()
+            return FetchVerdict(self.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)), Effects()
         if epoch != self.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-            return FetchVerdict(self._answer(error)), Effects()
-        verdict = judge_fetch(self._log, self._answer(), offset=offset, last_epoch=last_epoch)
-        progress = self.role.followers.get(replica) or self.role.observers.setdefault(replica, Progress())
-        progress.fetched_at_ms = now_ms
+            return FetchVerdict(self.answer(error)), Effects()
+        verdict = judge_fetch(self._log, self.answer(), offset=offset, last_epoch=last_epoch)
+        progress = self.role.heard_of(replica, now_ms)
         progress.announce_at_ms = now_ms + self._timing.fetch_timeout_ms / 2
         if verdict.is_readable:
             progress.end_offset = offset
             if offset >= self._log.end_offset:
                 progress.caught_up_at_ms = now_ms
         return verdict, self._advance(Effects())
+
+    def on_snapshot_fetch(self, replica: NodeId, now_ms: float) -> None:
+        """A replica asks for a piece of a snapshot: it is not far yet, but it is there."""
+        if isinstance(self.role, Leader):
+            self.role.heard_of(replica, now_ms)
 
     def on_fetch_answer(
         self, peer: NodeId, answer: Answer, divergence: Divergence | None, high_watermark: int, now_ms: float
@@ -260,8 +262,8 @@ class RaftNode:
         if divergence is not None:
             effects.truncate_to = shared_end(self._log, divergence)
             if effects.truncate_to < self.high_watermark:
-                reason = f"the leader has nothing from offset {effects.truncate_to} on"
-                raise StorageError("metadata", f"{reason}, but {self.high_watermark} was committed")
+                lost = f"{effects.truncate_to} to {self.high_watermark}"
+                raise StorageError("metadata", f"offsets {lost} were committed, and the leader does not have them")
             return self._done(effects, before)
         if self._log.end_offset >= high_watermark > 0:
             self.state = self.state._replace(is_newborn=False)
@@ -271,9 +273,7 @@ class RaftNode:
 
     def on_snapshot(self, snapshot: SnapshotId) -> Effects:
         """The log begins anew behind a snapshot that the leader has sent, and snapshots hold what is committed."""
-        if snapshot.end_offset <= self.high_watermark:
-            return Effects()
-        self.high_watermark = snapshot.end_offset
+        self.high_watermark = max(self.high_watermark, snapshot.end_offset)
         return Effects(high_watermark=self.high_watermark)
 
     def on_durable(self) -> Effects:
@@ -390,7 +390,7 @@ class RaftNode:
     def _election_deadline(self, now_ms: float) -> float:
         return now_ms + self._timing.election_timeout_ms * (1 + self._random())
 
-    def _answer(self, error: ErrorCode = ErrorCode.NONE, *, granted: bool = False) -> Answer:
+    def answer(self, error: ErrorCode = ErrorCode.NONE, *, granted: bool = False) -> Answer:
         return Answer(self.epoch, self.leader, error, granted)
 
     def _done(self, effects: Effects, before: ElectionState) -> Effects:

@@ -77,6 +77,12 @@ class Leader:
     def elected(cls, voters: Iterable[NodeId], me: NodeId, *, end_offset: int, now_ms: float) -> Leader:
         return cls(end_offset, {voter: Progress() for voter in voters if voter != me}, now_ms)
 
+    def heard_of(self, replica: NodeId, now_ms: float) -> Progress:
+        """A replica, voter or not, has just asked for something."""
+        progress = self.followers.get(replica) or self.observers.setdefault(replica, Progress())
+        progress.fetched_at_ms = now_ms
+        return progress
+
     def safe_offset(self, own_durable_offset: int) -> int:
         """What a majority holds durably; nothing before a record of this epoch does (Raft, section 5.4.2)."""
         ends = [own_durable_offset, *(follower.end_offset for follower in self.followers.values())]

@@ -1,0 +1,177 @@
+"""The ear of a member: fetches from the leader what it has not heard yet, and makes it durable before it asks again.
+
+The offset that it asks for is its acknowledgement, so a voter asks for nothing before what it holds is synced. Whoever
+does not know the leader asks the voters in turn; one of them will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import cycle
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.peers.connection import PeerError
+from bifrost.protocol.fetch.request import VERSIONS, FetchPartition, FetchRequest, FetchTopic
+from bifrost.protocol.fetch.request import encode_request as encode_fetch
+from bifrost.protocol.fetch.response import PartitionFetchResult, decode_response
+from bifrost.protocol.messages.quorum import (
+    FetchSnapshotPartition,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    FetchSnapshotTopic,
+)
+from bifrost.protocol.messages.quorum import SnapshotId as WireSnapshotId
+from bifrost.raft import wire
+from bifrost.raft.core.messages import Answer, Divergence, SnapshotId
+from bifrost.raft.links import Links
+from bifrost.raft.storage import METADATA_TOPIC_ID
+from bifrost.types import NodeId
+
+if TYPE_CHECKING:
+    from bifrost.raft.driver import QuorumMember
+
+_log = logging.getLogger(__name__)
+_VERSION: Final = VERSIONS[-1]
+_MS: Final = 1000.0
+
+
+class Fetcher:
+    """Runs for as long as its member does, whoever leads."""
+
+    def __init__(
+        self, member: QuorumMember, links: Links, rng: Random, on_snapshot: Callable[[SnapshotId], None]
+    ) -> None:
+        self._member = member
+        self._links = links
+        self._on_snapshot = on_snapshot
+        others = [voter for voter in links.addresses if voter != member.me]
+        rng.shuffle(others)
+        self._others = cycle(others)
+
+    def close(self) -> None:
+        self._links.close()
+
+    async def run(self) -> None:
+        member = self._member
+        while not member.stopping:
+            target = self._target()
+            if target is None:
+                await member.changed()
+                continue
+            try:
+                await self._fetch(target)
+            except PeerError as error:
+                if error.refused:
+                    member.run(member.core.on_peer_dead(target, member.now_ms()))
+                await asyncio.sleep(member.settings.retry_backoff_ms / _MS)
+            except ApiError as error:
+                _log.warning("metadata fetch failed from=%d error=%s detail=%r", target, error.code.name, error.detail)
+                await asyncio.sleep(member.settings.timing.backoff_max_ms / _MS)
+
+    def _target(self) -> NodeId | None:
+        """Whom to ask: the leader; anybody, for an observer that knows of none. Voters are told by the leader."""
+        core = self._member.core
+        if core.fetches_from is not None or core.is_voter:
+            return core.fetches_from
+        return next(self._others)
+
+    async def _fetch(self, target: NodeId) -> None:
+        member, storage = self._member, self._member.storage
+        core, settings = member.core, member.settings
+        if core.is_voter:
+            while storage.durable_offset < storage.end_offset:
+                await member.changed()
+        link = await self._links.to(target)
+        epoch, offset = core.epoch, storage.end_offset
+        asked = FetchPartition(
+            0, epoch, offset, storage.last_epoch, -1, settings.fetch_bytes_max, high_watermark=core.high_watermark
+        )
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_wait_ms,
+            min_bytes=0,
+            max_bytes=settings.fetch_bytes_max,
+            topics=[FetchTopic("", METADATA_TOPIC_ID.bytes, [asked])],
+            replica_id=member.me,
+            cluster_id=member.cluster_id,
+        )
+        timeout_s = (settings.request_timeout_ms + settings.fetch_wait_ms) / _MS
+        body = await link.send(
+            lambda number: encode_fetch(_VERSION, number, link.client_id, request), True, timeout_s=timeout_s
+        )
+        response = decode_response(body, 0, _VERSION)
+        if response.error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode(response.error_code), "the fetch was refused")
+        if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is not about the metadata")
+        if (core.epoch, storage.end_offset) == (epoch, offset):  # else somebody else was faster, and it is stale
+            await self._take(target, response.topics[0].partitions[0])
+
+    async def _take(self, target: NodeId, told: PartitionFetchResult) -> None:
+        """Store what came, then let the core know."""
+        member = self._member
+        leader, epoch = (-1, member.core.epoch) if told.current_leader is None else told.current_leader
+        error = ErrorCode(told.error_code)
+        leader = target if error is ErrorCode.NONE else leader
+        answer = Answer(epoch, wire.somebody(leader), error)
+        divergence = None if told.diverging_epoch is None else Divergence(*told.diverging_epoch)
+        if error is ErrorCode.NONE and told.snapshot_id is not None:
+            await self._take_snapshot(target, SnapshotId(*told.snapshot_id))
+            return
+        if error is ErrorCode.NONE and divergence is None and told.records:
+            assert isinstance(told.records, memoryview | bytes | bytearray)
+            member.storage.append_fetched(memoryview(told.records))
+        member.run(member.core.on_fetch_answer(target, answer, divergence, told.high_watermark, member.now_ms()))
+
+    async def _take_snapshot(self, target: NodeId, snapshot: SnapshotId) -> None:
+        """Fetch a whole snapshot, piece by piece, check it, and begin anew behind it."""
+        member, storage = self._member, self._member.storage
+        epoch = member.core.epoch
+        _log.info("metadata snapshot wanted from=%d end_offset=%d epoch=%d", target, *snapshot)
+        loop = asyncio.get_running_loop()
+        unfinished = storage.snapshots.receive(snapshot)
+        try:
+            size = 1
+            while unfinished.size < size:
+                piece, size = await self._piece(target, snapshot, unfinished.size, epoch)
+                unfinished.write(piece)
+                if member.core.fetches_from != target or member.core.epoch != epoch:
+                    raise PeerError("the leader has changed")
+                member.run(member.core.on_fetch_answer(target, Answer(epoch, target), None, -1, member.now_ms()))
+            await loop.run_in_executor(None, unfinished.check)
+            await loop.run_in_executor(None, unfinished.finish)
+        except BaseException:
+            unfinished.abandon()
+            raise
+        storage.snapshots.add(snapshot)
+        storage.restart_behind(snapshot)
+        self._on_snapshot(snapshot)
+        member.run(member.core.on_snapshot(snapshot))
+
+    async def _piece(self, target: NodeId, snapshot: SnapshotId, position: int, epoch: int) -> tuple[bytes, int]:
+        member = self._member
+        link = await self._links.to(target)
+        asked = FetchSnapshotPartition(
+            partition=0,
+            current_leader_epoch=epoch,
+            snapshot_id=WireSnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+            position=position,
+        )
+        request = FetchSnapshotRequest(
+            cluster_id=member.cluster_id,
+            replica_id=member.me,
+            max_bytes=member.settings.snapshot_bytes_max,
+            topics=[FetchSnapshotTopic(name=wire.TOPIC, partitions=[asked])],
+        )
+        response = await link.ask(request, FetchSnapshotResponse, timeout_s=member.settings.request_timeout_ms / _MS)
+        if response.error_code != ErrorCode.NONE or len(response.topics) != 1:
+            raise ApiError(ErrorCode(response.error_code), "the snapshot was refused")
+        told = response.topics[0].partitions[0]
+        if told.error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode(told.error_code), "the snapshot was refused")
+        if told.position != position or not told.unaligned_records:
+            raise ApiError(ErrorCode.POSITION_OUT_OF_RANGE, f"asked for byte {position}, told {told.position}")
+        return told.unaligned_records, told.size

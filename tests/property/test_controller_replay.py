@@ -24,6 +24,7 @@ from bifrost.controller.core.records import (
     decode_change,
     encode_change,
 )
+from bifrost.controller.core.state import Partition
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
 from bifrost.errors import ApiError
 from bifrost.settings import Settings, TopicConfig
@@ -132,6 +133,7 @@ def check(image: MetadataImage) -> None:
     assert len(collisions) == len(image.topics)
     assert all(image.colliding_topic(name) == collisions.get(name.replace(".", "_")) for name in ALL_NAMES)
     check_configs(image)
+    check_index(image)
     for topic in image.topics.values():
         assert topic.partitions, f"{topic.name} has no partitions"
         assert len({len(part.replicas) for part in topic.partitions}) == 1
@@ -141,6 +143,22 @@ def check(image: MetadataImage) -> None:
             assert part.leader == -1 or part.leader in part.isr
             assert len(set(part.replicas)) == len(part.replicas)
             assert part.leader_epoch <= part.partition_epoch
+
+
+def check_index(image: MetadataImage) -> None:
+    """The index says what a look at every partition says."""
+    everywhere = [*_partitions(image).items()]
+    for broker in [-1, *range(4)]:
+        expected: tuple[set[tuple[bytes, int]], ...] = (
+            {key for key, part in everywhere if part.leader == broker},
+            {key for key, part in everywhere if broker in part.isr},
+            {key for key, part in everywhere if broker == part.replicas[0] != part.leader},
+        )
+        index = image.index
+        for bits, keys in zip((index.led(broker), index.in_sync(broker), index.not_led(broker)), expected, strict=True):
+            assert [(one.topic.topic_id, one.partition) for one in image.locate(bits)] == sorted(keys)
+        assert index.preferred.get(broker, 0) == sum(part.replicas[0] == broker for _, part in everywhere)
+    assert 0 not in index.preferred.values()
 
 
 def check_configs(image: MetadataImage) -> None:
@@ -204,7 +222,7 @@ def check_delta(before: MetadataImage, after: MetadataImage, delta: Delta) -> No
     assert differing_brokers <= set(delta.brokers)
 
 
-def _partitions(image: MetadataImage) -> dict[tuple[bytes, int], object]:
+def _partitions(image: MetadataImage) -> dict[tuple[bytes, int], Partition]:
     return {
         (topic.topic_id, index): part for topic in image.topics.values() for index, part in enumerate(topic.partitions)
     }

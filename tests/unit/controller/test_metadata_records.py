@@ -8,7 +8,9 @@ import pytest
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerShuttingDown,
     BrokerUnfenced,
+    BrokerUnregistered,
     ClusterCreated,
     ConfigChanged,
     Endpoint,
@@ -46,6 +48,8 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     ),
     (ConfigChanged(2, "t", "retention.ms", "5"), "0191950902a174ac726574656e74696f6e2e6d73a135"),
     (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
+    (BrokerUnregistered(3, 7), "0191930b0307"),
+    (BrokerShuttingDown(3), "0191920c03"),
 ]
 
 

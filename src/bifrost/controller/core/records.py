@@ -45,7 +45,7 @@ class BrokerRegistered(msgspec.Struct, frozen=True, array_like=True, gc=False, t
 
 
 class BrokerFenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
-    """A broker may not lead or be in sync until it is unfenced."""
+    """A broker may not lead or be in sync until it is unfenced; if it was shutting down, that is over."""
 
     broker_id: int
 
@@ -111,6 +111,19 @@ class ProducerIdsAllocated(msgspec.Struct, frozen=True, array_like=True, gc=Fals
     next_producer_id: int
 
 
+class BrokerUnregistered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11):
+    """A broker is not expected back. Partitions may still name it as a replica."""
+
+    broker_id: int
+    epoch: int  # of the registration that is gone
+
+
+class BrokerShuttingDown(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):
+    """A broker asked to go and still answers; the offset of this record is what the others must have seen first."""
+
+    broker_id: int
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -122,6 +135,8 @@ MetadataRecord = (
     | PartitionChanged
     | ConfigChanged
     | ProducerIdsAllocated
+    | BrokerUnregistered
+    | BrokerShuttingDown
 )
 
 _encoder = msgspec.msgpack.Encoder()

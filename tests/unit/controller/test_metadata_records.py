@@ -8,6 +8,7 @@ import pytest
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerRestored,
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
@@ -18,8 +19,10 @@ from bifrost.controller.core.records import (
     PartitionChanged,
     PartitionCreated,
     ProducerIdsAllocated,
+    SnapshotEnded,
     TopicCreated,
     TopicDeleted,
+    TopicRestored,
     UnreadableChangeError,
     decode_change,
     encode_change,
@@ -50,6 +53,12 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
     (BrokerUnregistered(3, 7), "0191930b0307"),
     (BrokerShuttingDown(3), "0191920c03"),
+    (
+        BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1),
+        "0191980d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff",
+    ),
+    (TopicRestored(ID, 9), "0191930ec410000102030405060708090a0b0c0d0e0f09"),
+    (SnapshotEnded(4, 1000, 70), "0191940f04cd03e846"),
 ]
 
 

@@ -17,6 +17,7 @@ from bifrost.controller.core.partition_index import PartitionIndex, partitions_o
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerRestored,
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
@@ -26,8 +27,10 @@ from bifrost.controller.core.records import (
     PartitionChanged,
     PartitionCreated,
     ProducerIdsAllocated,
+    SnapshotEnded,
     TopicCreated,
     TopicDeleted,
+    TopicRestored,
 )
 from bifrost.controller.core.state import NOT_SHUTTING_DOWN, Broker, Partition, Topic
 
@@ -241,6 +244,26 @@ class MetadataImage:
         assert record.next_producer_id > self.next_producer_id, "producer ids are given out once"
         self.next_producer_id = record.next_producer_id
 
+    def _broker_restored(self, record: BrokerRestored, delta: Delta) -> None:
+        broker = Broker(
+            record.broker_id,
+            record.epoch,
+            record.incarnation,
+            record.endpoints,
+            record.rack,
+            record.fenced,
+            record.shutdown_offset,
+        )
+        self._set_broker(broker, delta)
+
+    def _topic_restored(self, record: TopicRestored, _delta: Delta) -> None:
+        self.topics_by_id[record.topic_id].changed_at = record.changed_at
+
+    def _snapshot_ended(self, record: SnapshotEnded, _delta: Delta) -> None:
+        self.brokers_changed_at = record.brokers_changed_at
+        self.next_producer_id = record.next_producer_id
+        self.partitions_created = record.partitions_created
+
     def _change_broker(
         self, broker_id: int, delta: Delta, *, fenced: bool = False, shutdown_offset: int = NOT_SHUTTING_DOWN
     ) -> None:
@@ -270,4 +293,7 @@ _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] 
     ProducerIdsAllocated: MetadataImage._producer_ids_allocated,
     BrokerUnregistered: MetadataImage._broker_unregistered,
     BrokerShuttingDown: MetadataImage._broker_shutting_down,
+    BrokerRestored: MetadataImage._broker_restored,
+    TopicRestored: MetadataImage._topic_restored,
+    SnapshotEnded: MetadataImage._snapshot_ended,
 }

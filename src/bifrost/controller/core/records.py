@@ -124,6 +124,33 @@ class BrokerShuttingDown(msgspec.Struct, frozen=True, array_like=True, gc=False,
     broker_id: int
 
 
+class BrokerRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
+    """In snapshots only: a broker as it was, whose epoch is not the offset of this record."""
+
+    broker_id: int
+    epoch: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+    shutdown_offset: int
+
+
+class TopicRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=14):
+    """In snapshots only, behind the partitions of a topic: when any of it last changed."""
+
+    topic_id: bytes
+    changed_at: int
+
+
+class SnapshotEnded(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=15):
+    """The last record of every snapshot, with what is counted and not listed."""
+
+    brokers_changed_at: int
+    next_producer_id: int
+    partitions_created: int
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -137,6 +164,9 @@ MetadataRecord = (
     | ProducerIdsAllocated
     | BrokerUnregistered
     | BrokerShuttingDown
+    | BrokerRestored
+    | TopicRestored
+    | SnapshotEnded
 )
 
 _encoder = msgspec.msgpack.Encoder()

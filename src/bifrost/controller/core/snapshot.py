@@ -1,8 +1,8 @@
 """The image as records, from which an equal image is made: what a log may forget once this is stored.
 
 A snapshot holds what is, in as few records as can say it, and goes through `apply` like everything else. All of it is
-applied at one offset, that of the last change it contains; epochs and marks of earlier ones are in the records. Order is
-kept where an image has one, so that whoever goes on from a snapshot decides what others decide.
+applied at one offset, that of the last change it contains; epochs and marks of earlier ones are in the records. Where
+an image has an order it is kept, so that whoever goes on from a snapshot decides what others decide.
 
 An image must not change while its records are read: hand in a copy if anything is awaited in between.
 """

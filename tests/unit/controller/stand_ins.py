@@ -56,12 +56,14 @@ def topic_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def registration(broker_id: int, start: int = 1) -> Registration:
+def registration(broker_id: int, start: int = 1, *, rack: str | None = None, previous_epoch: int = -1) -> Registration:
     return Registration(
         broker_id=broker_id,
         cluster_id=CLUSTER,
         incarnation=topic_id(1_000 * start + broker_id),
         endpoints=(Endpoint("PLAINTEXT", f"host{broker_id}", 9092),),
+        rack=rack,
+        previous_epoch=previous_epoch,
     )
 
 

@@ -7,7 +7,7 @@ from tests.unit.controller.stand_ins import apply, cluster_of, commit, create
 
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.partitions import MorePartitions, create_partitions
-from bifrost.controller.core.records import BrokerFenced
+from bifrost.controller.core.records import BrokerFenced, BrokerShuttingDown, BrokerUnregistered
 from bifrost.controller.core.topics import NewTopic
 from bifrost.errors import ApiError, ErrorCode
 
@@ -74,6 +74,20 @@ def test_too_many_refuse_the_whole_request(image: MetadataImage) -> None:
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_more_replicas_than_live_brokers_are_refused(image: MetadataImage) -> None:
+def test_fenced_brokers_follow_where_live_ones_are_too_few(image: MetadataImage) -> None:
     apply(image, [BrokerFenced(0), BrokerFenced(1)])
+    assert codes(image, MorePartitions("t", 4)) == [("t", ErrorCode.NONE)]
+    added = image.topics["t"].partitions[2:]
+    assert [(part.leader, part.isr) for part in added] == [(2, (2,)), (2, (2,))]
+    assert {part.replicas for part in added} == {(2, 0), (2, 1)}
+
+
+def test_more_replicas_than_brokers_are_refused(image: MetadataImage) -> None:
+    create(image, NewTopic("u", 1, 3))
+    apply(image, [BrokerUnregistered(0, image.brokers[0].epoch)])
+    assert codes(image, MorePartitions("u", 2)) == [("u", ErrorCode.INVALID_REPLICATION_FACTOR)]
+
+
+def test_nobody_lives_to_lead(image: MetadataImage) -> None:
+    apply(image, [BrokerFenced(0), BrokerFenced(1), BrokerShuttingDown(2)])
     assert codes(image, MorePartitions("t", 3)) == [("t", ErrorCode.INVALID_REPLICATION_FACTOR)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.controller.stand_ins import apply, cluster_of, create, create_one, refusal, topic_id
 
-from bifrost.controller.core.records import BrokerFenced
+from bifrost.controller.core.records import BrokerFenced, BrokerShuttingDown
 from bifrost.controller.core.topics import NewTopic, create_topics
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings
@@ -105,14 +105,43 @@ def test_the_replication_factor_must_be_positive(factor: int) -> None:
     assert refusal(cluster_of(1), NewTopic("t", 1, factor))[0] is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_the_replication_factor_needs_as_many_live_brokers() -> None:
+def test_the_replication_factor_needs_as_many_brokers() -> None:
     image = cluster_of(1, 2)
     assert refusal(image, NewTopic("t", 1, 3)) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
         "replication factor 3 needs as many live brokers; there are 2",
     )
-    apply(image, [BrokerFenced(2)])
+    apply(image, [BrokerShuttingDown(2)])
     assert refusal(image, NewTopic("t", 1, 2))[0] is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_fenced_broker_follows_where_live_ones_are_too_few() -> None:
+    # Kafka: StripedReplicaPlacer counts every broker, and asks for one that lives.
+    image = cluster_of(1, 2, 3)
+    apply(image, [BrokerFenced(1)])
+    create(image, NewTopic("t", 1, 3), NewTopic("u", 2, 2))
+    part = image.topics["t"].partitions[0]
+    assert (part.replicas, part.isr, part.leader) == ((2, 3, 1), (2, 3), 2)
+    assert {broker for part in image.topics["u"].partitions for broker in part.replicas} == {2, 3}
+
+
+def test_somebody_has_to_live() -> None:
+    image = cluster_of(1, 2)
+    apply(image, [BrokerFenced(1), BrokerFenced(2)])
+    assert refusal(image, NewTopic("t", 1, 1)) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "replication factor 1 needs as many live brokers; there are 0, and 2 fenced",
+    )
+
+
+def test_a_broker_that_shuts_down_gets_nothing_new() -> None:
+    image = cluster_of(1, 2, 3)
+    apply(image, [BrokerShuttingDown(1)])
+    create(image, NewTopic("t", 4, 2), NewTopic("u", assignments=[(0, [1, 2])]))
+    assert {broker for part in image.topics["t"].partitions for broker in part.replicas} == {2, 3}
+    part = image.topics["u"].partitions[0]
+    assert (part.isr, part.leader) == ((2,), 2)
+    assert "fenced or shutting down" in refusal(image, NewTopic("v", assignments=[(0, [1])]))[1]
 
 
 @pytest.mark.parametrize(

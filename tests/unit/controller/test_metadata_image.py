@@ -8,7 +8,9 @@ from tests.unit.controller.stand_ins import CLUSTER, apply, cluster_of, topic_id
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import (
     BrokerFenced,
+    BrokerShuttingDown,
     BrokerUnfenced,
+    BrokerUnregistered,
     ConfigChanged,
     PartitionChanged,
     PartitionCreated,
@@ -49,6 +51,30 @@ def test_a_fenced_broker_does_not_live_and_keeps_its_epoch() -> None:
     assert list(delta.brokers) == [1]
     apply(image, [BrokerUnfenced(1)])
     assert image.live_brokers() == [1, 2]
+
+
+def test_a_broker_that_shuts_down_is_live_and_not_active() -> None:
+    image = cluster_of(1, 2)
+    delta = apply(image, [BrokerShuttingDown(1)])
+    assert (image.live_brokers(), image.active_brokers()) == ([1, 2], {2})
+    assert (image.brokers[1].shutting_down, image.brokers[1].shutdown_offset) == (True, image.offset)
+    assert list(delta.brokers) == [1]
+
+
+@pytest.mark.parametrize("record", [BrokerFenced(1), BrokerUnfenced(1)], ids=str)
+def test_a_shutdown_is_over_when_the_broker_is_fenced_or_takes_part_again(record: BrokerFenced) -> None:
+    image = cluster_of(1)
+    apply(image, [BrokerShuttingDown(1)])
+    apply(image, [record])
+    assert not image.brokers[1].shutting_down
+
+
+def test_an_unregistered_broker_is_gone_and_its_replicas_keep_its_name() -> None:
+    image = image_with_topic()
+    delta = apply(image, [BrokerUnregistered(2, 2)])
+    assert list(image.brokers) == [1]
+    assert (image.brokers_changed_at, list(delta.brokers)) == (image.offset, [2])
+    assert image.topics["t"].partitions[0].replicas == (1, 2)
 
 
 def test_topics_are_found_by_name_and_by_id() -> None:
@@ -160,6 +186,7 @@ def test_equal_replica_lists_are_one_object() -> None:
         PartitionCreated(A, 3, (1,), (1,), 1),
         PartitionCreated(A, 1, (1,), (1,), 1),
         ProducerIdsAllocated(1, 0),
+        BrokerUnregistered(1, 7),
     ],
     ids=str,
 )

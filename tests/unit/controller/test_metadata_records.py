@@ -8,7 +8,10 @@ import pytest
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerRestored,
+    BrokerShuttingDown,
     BrokerUnfenced,
+    BrokerUnregistered,
     ClusterCreated,
     ConfigChanged,
     Endpoint,
@@ -16,8 +19,10 @@ from bifrost.controller.core.records import (
     PartitionChanged,
     PartitionCreated,
     ProducerIdsAllocated,
+    SnapshotEnded,
     TopicCreated,
     TopicDeleted,
+    TopicRestored,
     UnreadableChangeError,
     decode_change,
     encode_change,
@@ -46,6 +51,14 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     ),
     (ConfigChanged(2, "t", "retention.ms", "5"), "0191950902a174ac726574656e74696f6e2e6d73a135"),
     (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
+    (BrokerUnregistered(3, 7), "0191930b0307"),
+    (BrokerShuttingDown(3), "0191920c03"),
+    (
+        BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1),
+        "0191980d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff",
+    ),
+    (TopicRestored(ID, 9), "0191930ec410000102030405060708090a0b0c0d0e0f09"),
+    (SnapshotEnded(4, 1000, 70), "0191940f04cd03e846"),
 ]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.placement import place
+from bifrost.controller.core.placement import leader_order, place
 from bifrost.controller.core.records import PartitionCreated
 from bifrost.errors import ApiError, ErrorCode
 
@@ -21,15 +22,35 @@ def check_request_size(partitions: int) -> None:
         )
 
 
+class _Usable(NamedTuple):
+    """The brokers that may hold new replicas: all but those that shut down, fenced ones as a last resort."""
+
+    live: list[int]
+    fenced: list[int]
+    racks: dict[int, str] | None  # if every one of them has a rack
+
+
+def _usable(image: MetadataImage) -> _Usable:
+    brokers = [broker for _, broker in sorted(image.brokers.items()) if not broker.shutting_down]
+    racks = {broker.broker_id: broker.rack for broker in brokers if broker.rack is not None}
+    return _Usable(
+        [broker.broker_id for broker in brokers if not broker.fenced],
+        [broker.broker_id for broker in brokers if broker.fenced],
+        racks if len(racks) == len(brokers) else None,
+    )
+
+
 def place_partitions(
     image: MetadataImage, *, replication_factor: int, start: int, first_partition: int, end_partition: int
 ) -> list[tuple[int, ...]]:
-    """Replicas for a range of partitions on the brokers that live."""
-    live = image.live_brokers()
-    if replication_factor > len(live):
+    """Replicas for a range of partitions, each with a live leader; a fenced broker may follow once it is back."""
+    live, fenced, racks = _usable(image)
+    count = len(live) + len(fenced) if live else 0
+    if replication_factor > count:
+        away = f", and {len(fenced)} fenced" if fenced else ""
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many live brokers; there are {len(live)}",
+            f"replication factor {replication_factor} needs as many live brokers; there are {len(live)}{away}",
         )
     return place(
         live,
@@ -37,7 +58,15 @@ def place_partitions(
         start=start,
         first_partition=first_partition,
         end_partition=end_partition,
+        fenced=fenced,
+        racks=racks,
     )
+
+
+def rotation_start(image: MetadataImage, first_leader: int) -> int:
+    """Where the first replica of partition 0 stands in the rotation, so that new partitions go on in it."""
+    live, _, racks = _usable(image)
+    return leader_order(live, racks).index(first_leader) if first_leader in live else image.partitions_created
 
 
 def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None) -> None:
@@ -53,8 +82,8 @@ def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int]
         problem = f"broker {twice} is named more than once"
     elif expected_count is not None and len(replicas) != expected_count:
         problem = f"{len(replicas)} replicas are given where the other partitions have {expected_count}"
-    elif all(image.brokers[broker].fenced for broker in replicas):
-        problem = "all of its brokers are fenced"
+    elif not any(image.brokers[broker].active for broker in replicas):
+        problem = "all of its brokers are fenced or shutting down"
     if problem:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}: {problem}")
 
@@ -62,9 +91,10 @@ def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int]
 def partition_records(
     image: MetadataImage, topic_id: bytes, first_partition: int, assignments: Sequence[Sequence[int]]
 ) -> list[PartitionCreated]:
-    """One record for each assignment; live replicas are in sync and the first of them leads."""
+    """One record for each assignment; active replicas are in sync and the first of them leads."""
+    active = image.active_brokers()
     records = []
     for partition, replicas in enumerate(assignments, first_partition):
-        isr = tuple(broker for broker in replicas if not image.brokers[broker].fenced)
+        isr = tuple(broker for broker in replicas if broker in active)
         records.append(PartitionCreated(topic_id, partition, tuple(replicas), isr, isr[0]))
     return records

@@ -7,30 +7,46 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.partition_index import PartitionIndex, partitions_of
 from bifrost.controller.core.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerRestored,
+    BrokerShuttingDown,
     BrokerUnfenced,
+    BrokerUnregistered,
     ClusterCreated,
     ConfigChanged,
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
     ProducerIdsAllocated,
+    SnapshotEnded,
     TopicCreated,
     TopicDeleted,
+    TopicRestored,
 )
-from bifrost.controller.core.state import Broker, Partition, Topic
+from bifrost.controller.core.state import NOT_SHUTTING_DOWN, Broker, Partition, Topic
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 EVERY_BROKER: Final = ""
 
 _NO_CONFIGS: Mapping[str, str] = {}
+
+
+class Located(NamedTuple):
+    """A partition, and where it was found."""
+
+    topic: Topic
+    partition: int
+    state: Partition
 
 
 class MetadataImage:
@@ -43,6 +59,7 @@ class MetadataImage:
         "brokers_changed_at",
         "cluster_id",
         "configs",
+        "index",
         "next_producer_id",
         "offset",
         "partitions_created",
@@ -58,6 +75,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.index = PartitionIndex()
         self.next_producer_id = 0
         self.partitions_created = 0  # ever, so that placement goes on where it stopped
         self._collisions: dict[str, str] = {}
@@ -74,8 +92,19 @@ class MetadataImage:
         return topic.partitions[partition] if topic and 0 <= partition < len(topic.partitions) else None
 
     def live_brokers(self) -> list[int]:
-        """The ids of brokers that may lead and be in sync, in order."""
+        """The ids of brokers that clients can reach, in order; one that shuts down is still among them."""
         return sorted(broker_id for broker_id, broker in self.brokers.items() if not broker.fenced)
+
+    def active_brokers(self) -> frozenset[int]:
+        """The brokers that may lead and be in sync."""
+        return frozenset(broker_id for broker_id, broker in self.brokers.items() if broker.active)
+
+    def locate(self, bits: Mapping[bytes, int]) -> Iterator[Located]:
+        """The partitions that the index names, in an order that does not depend on how they got there."""
+        for topic_id, marked in sorted(bits.items()):
+            topic = self.topics_by_id[topic_id]
+            for partition in partitions_of(marked):
+                yield Located(topic, partition, topic.partitions[partition])
 
     def topic_configs(self, name: str) -> Mapping[str, str]:
         """The overrides of one topic."""
@@ -98,6 +127,7 @@ class MetadataImage:
         twin.brokers_changed_at = self.brokers_changed_at
         twin.topics = {name: topic.copy() for name, topic in self.topics.items()}
         twin.topics_by_id = {topic.topic_id: topic for topic in twin.topics.values()}
+        twin.index = self.index.copy()
         twin.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
         twin.next_producer_id = self.next_producer_id
         twin.partitions_created = self.partitions_created
@@ -123,6 +153,7 @@ class MetadataImage:
             self.next_producer_id,
             self.partitions_created,
             self._collisions,
+            self.index,
         )
 
     def _cluster_created(self, record: ClusterCreated, _delta: Delta) -> None:
@@ -134,10 +165,20 @@ class MetadataImage:
         self._set_broker(broker, delta)
 
     def _broker_fenced(self, record: BrokerFenced, delta: Delta) -> None:
-        self._set_fenced(record.broker_id, True, delta)
+        self._change_broker(record.broker_id, delta, fenced=True)
 
     def _broker_unfenced(self, record: BrokerUnfenced, delta: Delta) -> None:
-        self._set_fenced(record.broker_id, False, delta)
+        self._change_broker(record.broker_id, delta, fenced=False)
+
+    def _broker_shutting_down(self, record: BrokerShuttingDown, delta: Delta) -> None:
+        assert self.brokers[record.broker_id].active, f"broker {record.broker_id} has gone already"
+        self._change_broker(record.broker_id, delta, shutdown_offset=self.offset)
+
+    def _broker_unregistered(self, record: BrokerUnregistered, delta: Delta) -> None:
+        broker = self.brokers.pop(record.broker_id)
+        assert broker.epoch == record.epoch, f"broker {record.broker_id} has registered again"
+        self.brokers_changed_at = self.offset
+        delta.brokers[record.broker_id] = None
 
     def _topic_created(self, record: TopicCreated, delta: Delta) -> None:
         assert record.name not in self.topics, f"topic {record.name} is created twice"
@@ -154,6 +195,7 @@ class MetadataImage:
         del self.topics[topic.name]
         del self._collisions[topic.name.replace(".", "_")]
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        self.index.on_topic_deleted(topic.topic_id, topic.partitions)
         delta.on_topic_deleted(topic)
 
     def _partition_created(self, record: PartitionCreated, delta: Delta) -> None:
@@ -168,6 +210,7 @@ class MetadataImage:
         )
         topic.partitions.append(after)
         topic.changed_at = self.offset
+        self.index.on_created(topic.topic_id, record.partition, after)
         self.partitions_created += 1
         delta.on_partition(topic, record.partition, None, after)
 
@@ -183,6 +226,7 @@ class MetadataImage:
         )
         topic.partitions[record.partition] = after
         topic.changed_at = self.offset
+        self.index.on_changed(topic.topic_id, record.partition, before, after)
         delta.on_partition(topic, record.partition, before, after)
 
     def _config_changed(self, record: ConfigChanged, delta: Delta) -> None:
@@ -200,11 +244,32 @@ class MetadataImage:
         assert record.next_producer_id > self.next_producer_id, "producer ids are given out once"
         self.next_producer_id = record.next_producer_id
 
-    def _set_fenced(self, broker_id: int, fenced: bool, delta: Delta) -> None:
-        broker = self.brokers[broker_id]
-        self._set_broker(
-            Broker(broker_id, broker.epoch, broker.incarnation, broker.endpoints, broker.rack, fenced), delta
+    def _broker_restored(self, record: BrokerRestored, delta: Delta) -> None:
+        broker = Broker(
+            record.broker_id,
+            record.epoch,
+            record.incarnation,
+            record.endpoints,
+            record.rack,
+            record.fenced,
+            record.shutdown_offset,
         )
+        self._set_broker(broker, delta)
+
+    def _topic_restored(self, record: TopicRestored, _delta: Delta) -> None:
+        self.topics_by_id[record.topic_id].changed_at = record.changed_at
+
+    def _snapshot_ended(self, record: SnapshotEnded, _delta: Delta) -> None:
+        self.brokers_changed_at = record.brokers_changed_at
+        self.next_producer_id = record.next_producer_id
+        self.partitions_created = record.partitions_created
+
+    def _change_broker(
+        self, broker_id: int, delta: Delta, *, fenced: bool = False, shutdown_offset: int = NOT_SHUTTING_DOWN
+    ) -> None:
+        """A broker takes part, is fenced or shuts down: one of the three."""
+        broker = self.brokers[broker_id]
+        self._set_broker(msgspec.structs.replace(broker, fenced=fenced, shutdown_offset=shutdown_offset), delta)
 
     def _set_broker(self, broker: Broker, delta: Delta) -> None:
         self.brokers[broker.broker_id] = broker
@@ -226,4 +291,9 @@ _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] 
     PartitionChanged: MetadataImage._partition_changed,
     ConfigChanged: MetadataImage._config_changed,
     ProducerIdsAllocated: MetadataImage._producer_ids_allocated,
+    BrokerUnregistered: MetadataImage._broker_unregistered,
+    BrokerShuttingDown: MetadataImage._broker_shutting_down,
+    BrokerRestored: MetadataImage._broker_restored,
+    TopicRestored: MetadataImage._topic_restored,
+    SnapshotEnded: MetadataImage._snapshot_ended,
 }

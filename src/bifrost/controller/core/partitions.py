@@ -11,11 +11,11 @@ from bifrost.controller.core.assignments import (
     check_request_size,
     partition_records,
     place_partitions,
+    rotation_start,
 )
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import MetadataRecord
-from bifrost.controller.core.state import Topic
 from bifrost.errors import ApiError, ErrorCode
 
 
@@ -75,7 +75,7 @@ def _decide_one(image: MetadataImage, wanted: MorePartitions) -> Sequence[Metada
         assignments: Sequence[Sequence[int]] = place_partitions(
             image,
             replication_factor=replication_factor,
-            start=_rotation_start(image, topic),
+            start=rotation_start(image, topic.partitions[0].replicas[0]),
             first_partition=present,
             end_partition=wanted.total,
         )
@@ -89,10 +89,3 @@ def _decide_one(image: MetadataImage, wanted: MorePartitions) -> Sequence[Metada
         for partition, replicas in enumerate(assignments, present):
             check_replicas(image, partition, replicas, replication_factor)
     return partition_records(image, topic.topic_id, present, assignments)
-
-
-def _rotation_start(image: MetadataImage, topic: Topic) -> int:
-    """Where partition 0 stands among the live brokers, so that the new ones go on in the same rotation."""
-    live = image.live_brokers()
-    first = topic.partitions[0].replicas[0]
-    return live.index(first) if first in live else image.partitions_created

@@ -45,7 +45,7 @@ class BrokerRegistered(msgspec.Struct, frozen=True, array_like=True, gc=False, t
 
 
 class BrokerFenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
-    """A broker may not lead or be in sync until it is unfenced."""
+    """A broker may not lead or be in sync until it is unfenced; if it was shutting down, that is over."""
 
     broker_id: int
 
@@ -111,6 +111,46 @@ class ProducerIdsAllocated(msgspec.Struct, frozen=True, array_like=True, gc=Fals
     next_producer_id: int
 
 
+class BrokerUnregistered(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=11):
+    """A broker is not expected back. Partitions may still name it as a replica."""
+
+    broker_id: int
+    epoch: int  # of the registration that is gone
+
+
+class BrokerShuttingDown(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=12):
+    """A broker asked to go and still answers; the offset of this record is what the others must have seen first."""
+
+    broker_id: int
+
+
+class BrokerRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=13):
+    """In snapshots only: a broker as it was, whose epoch is not the offset of this record."""
+
+    broker_id: int
+    epoch: int
+    incarnation: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+    shutdown_offset: int
+
+
+class TopicRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=14):
+    """In snapshots only, behind the partitions of a topic: when any of it last changed."""
+
+    topic_id: bytes
+    changed_at: int
+
+
+class SnapshotEnded(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=15):
+    """The last record of every snapshot, with what is counted and not listed."""
+
+    brokers_changed_at: int
+    next_producer_id: int
+    partitions_created: int
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -122,6 +162,11 @@ MetadataRecord = (
     | PartitionChanged
     | ConfigChanged
     | ProducerIdsAllocated
+    | BrokerUnregistered
+    | BrokerShuttingDown
+    | BrokerRestored
+    | TopicRestored
+    | SnapshotEnded
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from bifrost.controller.core.records import NO_LEADER, Endpoint
@@ -12,6 +14,7 @@ from bifrost.controller.core.records import NO_LEADER, Endpoint
 # Topics that the cluster keeps for itself; Metadata marks them as internal.
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC = "__cluster_metadata"
+NOT_SHUTTING_DOWN: Final = -1
 
 
 class Partition(msgspec.Struct, frozen=True, gc=False):
@@ -37,6 +40,16 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
     endpoints: tuple[Endpoint, ...]
     rack: str | None
     fenced: bool
+    shutdown_offset: int = NOT_SHUTTING_DOWN  # the others must have seen this change before it may go
+
+    @property
+    def shutting_down(self) -> bool:
+        return self.shutdown_offset != NOT_SHUTTING_DOWN
+
+    @property
+    def active(self) -> bool:
+        """Whether it may lead and be in sync (Kafka: ClusterControlManager.isActive)."""
+        return not self.fenced and self.shutdown_offset == NOT_SHUTTING_DOWN
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where to reach it through the listener of that name."""

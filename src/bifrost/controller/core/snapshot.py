@@ -1,0 +1,95 @@
+"""The image as records, from which an equal image is made: what a log may forget once this is stored.
+
+A snapshot holds what is, in as few records as can say it, and goes through `apply` like everything else. All of it is
+applied at one offset, that of the last change it contains; epochs and marks of earlier ones are in the records. Where
+an image has an order it is kept, so that whoever goes on from a snapshot decides what others decide.
+
+An image must not change while its records are read: hand in a copy if anything is awaited in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import (
+    BrokerRestored,
+    ClusterCreated,
+    ConfigChanged,
+    MetadataRecord,
+    PartitionCreated,
+    SnapshotEnded,
+    TopicCreated,
+    TopicRestored,
+    UnreadableChangeError,
+)
+from bifrost.controller.core.state import Broker, Topic
+
+RECORDS_PER_CHANGE = 1_000
+
+
+def image_records(image: MetadataImage, *, records_max: int = RECORDS_PER_CHANGE) -> Iterator[list[MetadataRecord]]:
+    """Changes of bounded size that `restore` makes an equal image of, given its offset."""
+    change: list[MetadataRecord] = []
+    for record in _records(image):
+        change.append(record)
+        if len(change) == records_max:
+            yield change
+            change = []
+    if change:
+        yield change
+
+
+def restore(changes: Iterable[Sequence[MetadataRecord]], offset: int, delta: Delta | None = None) -> MetadataImage:
+    """The image that a snapshot up to `offset` was made of; UnreadableChangeError if its end is missing."""
+    image = MetadataImage()
+    seen = Delta() if delta is None else delta
+    last: MetadataRecord | None = None
+    for change in changes:
+        for record in change:
+            image.apply(record, offset, seen)
+            last = record
+    if not isinstance(last, SnapshotEnded):
+        raise UnreadableChangeError("the snapshot has no end: it was not written completely, or it is damaged")
+    return image
+
+
+def _records(image: MetadataImage) -> Iterator[MetadataRecord]:
+    if image.cluster_id is not None:
+        yield ClusterCreated(image.cluster_id)
+    for broker in image.brokers.values():
+        yield _broker_record(broker)
+    for topic in image.topics.values():
+        yield from _topic_records(topic)
+    for (resource_type, resource_name), configs in image.configs.items():
+        for name, value in configs.items():
+            yield ConfigChanged(resource_type, resource_name, name, value)
+    yield SnapshotEnded(image.brokers_changed_at, image.next_producer_id, image.partitions_created)
+
+
+def _broker_record(broker: Broker) -> BrokerRestored:
+    return BrokerRestored(
+        broker.broker_id,
+        broker.epoch,
+        broker.incarnation,
+        broker.endpoints,
+        broker.rack,
+        broker.fenced,
+        broker.shutdown_offset,
+    )
+
+
+def _topic_records(topic: Topic) -> Iterator[MetadataRecord]:
+    yield TopicCreated(topic.name, topic.topic_id)
+    for partition, state in enumerate(topic.partitions):
+        yield PartitionCreated(
+            topic.topic_id,
+            partition,
+            state.replicas,
+            state.isr,
+            state.leader,
+            state.leader_epoch,
+            state.partition_epoch,
+        )
+    yield TopicRestored(topic.topic_id, topic.changed_at)

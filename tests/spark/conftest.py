@@ -38,6 +38,10 @@ CONFIG = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
+_IMPATIENT = pytest.mark.flaky(reruns=2, only_rerun=["Python worker failed to connect back"])
+"""Spark waits ten seconds for each Python process that it starts, and no setting makes it wait longer. Such a process
+reads PySpark from a zip, two seconds of work on an idle core: on a busy machine it may come too late."""
+
 BIFROST_ONLY = pytest.mark.parametrize("broker", ["bifrost"], indirect=True, scope="session")
 """For what does not depend on the broker: one is enough."""
 KAFKA_ONLY = pytest.mark.parametrize(
@@ -56,6 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
             item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(_IMPATIENT)
 
 
 @pytest.fixture(scope="session")

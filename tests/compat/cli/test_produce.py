@@ -203,10 +203,15 @@ def test_a_broker_that_dies_in_the_middle(start_broker: StartBroker, name: str) 
         server.kill()
         process.write(b"after\n" * 5)
         done = process.end()
-    done.failed(1, "5 of 15 records were not acknowledged: a message for topic t was not acknowledged in time")
-    assert "may be stored or not: read the topic before you send them again" in done.err
     report = done.json
-    assert (report["sent"], report["acknowledged"], report["not_acknowledged"]) == (15, 10, 5)
+    missing = 15 - report["acknowledged"]
+    assert missing >= 5, "or more: the answer for what was stored may not have been read before the broker died"
+    assert (report["sent"], report["not_acknowledged"]) == (15, missing)
+    problem = (
+        f"error: {missing} of 15 records were not acknowledged: a message for topic t was not acknowledged in time"
+    )
+    done.failed(1, problem)
+    assert "may be stored or not: read the topic before you send them again" in done.err
     server.start()
     assert stored_count(server, "t") == 10
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from bifrost.clock import Clock
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.peers.connection import PeerError
 from bifrost.peers.transport import Transport
 from bifrost.protocol.control_records import LeaderChange, VoterId, control_batch
@@ -63,6 +63,7 @@ class QuorumMember:
         rng: Random,
         on_commit: Callable[[int], None],
         on_snapshot: Callable[[SnapshotId], None],
+        on_change: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.me = me
@@ -73,6 +74,7 @@ class QuorumMember:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._on_commit = on_commit
+        self._on_change = on_change
         self._on_failure = on_failure
         self._tasks: list[asyncio.Task[None]] = []
         self._pulse: asyncio.Future[None] = self._loop.create_future()
@@ -111,12 +113,15 @@ class QuorumMember:
     async def stop(self, *, clean: bool) -> None:
         """Leave. In good order, a leader says so first and waits a little for the others to have heard it."""
         if clean and not self.stopping:
-            self.run(self.core.resign(self.now_ms()))
+            try:
+                self.run(self.core.resign(self.now_ms()))
+            except StorageError as error:  # those who fetch will notice that nobody answers
+                _log.warning("resignation not stored path=%s detail=%s", error.path, error.detail)
             deadline = self._loop.time() + self.settings.request_timeout_ms / _MS / 4
             while self._owes_words() and self._loop.time() < deadline:
                 await self.changed(deadline - self._loop.time())
         self.stopping = True
-        self._wake()
+        self.wake()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -137,8 +142,13 @@ class QuorumMember:
             batch = control_batch(record, base_offset=0, leader_epoch=0, timestamp=self._clock.now_ms())
             self.storage.append_batch(batch, effects.begin_epoch)
         if effects.high_watermark is not None:
-            self._on_commit(effects.high_watermark)
-        self._wake()
+            try:
+                self._on_commit(effects.high_watermark)
+            except StorageError as error:
+                self._on_failure(error)
+                return
+        self._on_change()
+        self.wake()
 
     async def changed(self, timeout_s: float | None = None) -> None:
         """Returns when something has changed, or when time is over."""
@@ -147,7 +157,27 @@ class QuorumMember:
         except TimeoutError:
             pass
 
-    def append(self, values: list[bytes], epoch: int) -> int:
+    @property
+    def name(self) -> str:
+        return self.storage.name
+
+    @property
+    def end_offset(self) -> int:
+        return self.storage.end_offset
+
+    async def append(self, values: Sequence[bytes], epoch: int) -> int:
+        """Add values as the leader of `epoch`, and wait until they are committed, which `on_commit` is told first.
+
+        ApiError(NOT_CONTROLLER): the epoch is over. The values may still be committed by whoever leads next.
+        """
+        offset = self.propose(values, epoch)
+        while self.core.high_watermark < offset + len(values):
+            if self.stopping or not self.core.leads or self.core.epoch != epoch:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, f"epoch {epoch} is over")
+            await self.changed()
+        return offset
+
+    def propose(self, values: Sequence[bytes], epoch: int) -> int:
         """Add values as the leader of `epoch`; they are committed once the high watermark has passed them.
 
         ApiError(NOT_CONTROLLER) if this node does not lead that epoch any more.
@@ -155,10 +185,11 @@ class QuorumMember:
         if not self.core.leads or self.core.epoch != epoch:
             raise ApiError(ErrorCode.NOT_CONTROLLER, f"epoch {epoch} is over")
         offset = self.storage.append(values, epoch)
-        self._wake()
+        self.wake()
         return offset
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let everybody look again who waits for a change."""
         pulse, self._pulse = self._pulse, self._loop.create_future()
         pulse.set_result(None)
 

@@ -35,6 +35,8 @@ from bifrost.types import NodeId
 
 TOPIC: Final = "__cluster_metadata"
 NOBODY: Final = -1
+_NEWBORN: Final = -1
+"""The epoch of a log that never held anything: who asks for votes with one began with an empty disk."""
 
 P_co = TypeVar("P_co", covariant=True)
 
@@ -71,7 +73,7 @@ def vote_request(vote: Vote, voter: NodeId, cluster_id: str | None) -> VoteReque
         partition_index=0,
         replica_epoch=vote.epoch,
         replica_id=vote.candidate,
-        last_offset_epoch=vote.log_end.epoch,
+        last_offset_epoch=_NEWBORN if vote.is_newborn else vote.log_end.epoch,
         last_offset=vote.log_end.offset,
         pre_vote=vote.is_pre_vote,
     )
@@ -81,10 +83,11 @@ def vote_request(vote: Vote, voter: NodeId, cluster_id: str | None) -> VoteReque
 
 def read_vote(request: VoteRequest) -> Vote:
     asked = only_partition(request.topics)
-    end = LogEnd(asked.last_offset_epoch, asked.last_offset)
+    newborn = asked.last_offset_epoch == _NEWBORN
+    end = LogEnd(0 if newborn else asked.last_offset_epoch, asked.last_offset)
     if min(asked.replica_epoch, *end) < 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, "epochs and offsets are not negative")
-    return Vote(asked.replica_epoch, NodeId(asked.replica_id), end, asked.pre_vote)
+    return Vote(asked.replica_epoch, NodeId(asked.replica_id), end, asked.pre_vote, newborn)
 
 
 def vote_response(answer: Answer) -> VoteResponse:

@@ -146,6 +146,7 @@ class Machine:
             rng=random.Random(self.me),
             on_commit=self._on_commit,
             on_snapshot=lambda snapshot: self._load(storage, snapshot),
+            on_change=lambda: None,
             on_failure=self.failures.append,
         )
         self.service = QuorumService(self.member)
@@ -255,7 +256,7 @@ class Lab:
         """Append at whoever leads, and wait until everybody who is up has it."""
         leader = await self.leader()
         try:
-            offset = leader.running.append(list(values), leader.running.core.epoch)
+            offset = leader.running.propose(list(values), leader.running.core.epoch)
         except ApiError:
             await self.commit(*values)
             return

@@ -50,10 +50,10 @@ class ListLog:
         return SnapshotId(self.start_offset, self.first_epoch) if self.start_offset else None
 
     def epoch_end(self, epoch: int) -> Divergence:
-        known = [one.epoch for one in self.entries if one.epoch <= epoch]
-        if not known:
-            return Divergence(self.first_epoch, self.start_offset)
-        return Divergence(known[-1], self.start_offset + len(known))
+        for index in range(len(self.entries), 0, -1):
+            if self.entries[index - 1].epoch <= epoch:
+                return Divergence(self.entries[index - 1].epoch, self.start_offset + index)
+        return Divergence(self.first_epoch, self.start_offset)
 
     def truncate(self, offset: int) -> None:
         del self.entries[max(offset - self.start_offset, 0) :]

@@ -74,7 +74,7 @@ def test_without_a_majority_nothing_is_committed_and_with_one_it_goes_on() -> No
         others = [machine for machine in lab.up if machine is not leader]
         for machine in others:
             await machine.stop(clean=False)
-        leader.running.append([b"alone"], leader.running.core.epoch)
+        leader.running.propose([b"alone"], leader.running.core.epoch)
         await lab.until(lambda: not leader.running.core.leads)
         assert list(leader.committed.values()) == [b"before"]
         others[0].start()
@@ -162,7 +162,7 @@ def test_only_the_leader_of_the_epoch_appends() -> None:
         follower = next(machine for machine in lab.up if machine is not leader)
         for machine, epoch in ((follower, leader.running.core.epoch), (leader, leader.running.core.epoch - 1)):
             with pytest.raises(ApiError) as refused:
-                machine.running.append([b"x"], epoch)
+                machine.running.propose([b"x"], epoch)
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
     play(story)

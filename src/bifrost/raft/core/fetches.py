@@ -24,6 +24,10 @@ def judge_fetch(log: LogView, answer: Answer, *, offset: int, last_epoch: int) -
 
 
 def shared_end(log: LogView, divergence: Divergence) -> int:
-    """Where a follower has to cut its log before it asks again; maybe not for the last time."""
-    own = log.epoch_end(divergence.epoch)
-    return min(own.end_offset, divergence.end_offset) if own.epoch == divergence.epoch else own.end_offset
+    """Where a follower has to cut its log before it asks again; maybe not for the last time.
+
+    Kafka does not look at the end that the leader names if it is that of an epoch which the follower does not have.
+    But beyond it the leader has nothing of any epoch that the follower knows: who keeps more, such as a snapshot
+    that the leader has never heard of, would ask about it for ever.
+    """
+    return min(log.epoch_end(divergence.epoch).end_offset, divergence.end_offset)

@@ -29,7 +29,7 @@ class ElectionState(NamedTuple):
     voted_for: NodeId | None = None
     leader: NodeId | None = None
     is_newborn: bool = True
-    """Whether it never held everything that was committed at some time."""
+    """Whether it began with an empty disk and has not caught up since (`core.newborn`)."""
 
 
 class Vote(NamedTuple):
@@ -39,6 +39,8 @@ class Vote(NamedTuple):
     candidate: NodeId
     log_end: LogEnd
     is_pre_vote: bool
+    is_newborn: bool
+    """Whether the candidate began with an empty disk and has not caught up since (`core.newborn`)."""
 
 
 class BeginEpoch(NamedTuple):

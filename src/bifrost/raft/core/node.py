@@ -31,6 +31,7 @@ from bifrost.raft.core.messages import (
     SnapshotId,
     Vote,
 )
+from bifrost.raft.core.newborn import has_caught_up, may_elect
 from bifrost.raft.core.quorum import Tally
 from bifrost.raft.core.roles import (
     Candidate,
@@ -122,7 +123,7 @@ class RaftNode:
 
     def message_for(self, peer: NodeId, now_ms: float) -> Message | None:
         """What this voter has to be told now, again and again until it answers."""
-        return owed_message(self.role, peer, epoch=self.epoch, me=self.me, log_end=self.log_end, now_ms=now_ms)
+        return owed_message(self.role, peer, state=self.state, me=self.me, log_end=self.log_end, now_ms=now_ms)
 
     # Inputs
 
@@ -153,7 +154,7 @@ class RaftNode:
             return self.answer(ErrorCode.FENCED_LEADER_EPOCH), Effects()
         if vote.epoch > self.epoch:
             self._detach(vote.epoch, now_ms)
-        granted = self._is_complete_enough(vote.log_end) and (
+        granted = may_elect(self.state, self.log_end, vote.log_end, is_newborn=vote.is_newborn) and (
             would_support(self.role) if vote.is_pre_vote else self._may_vote_for(vote.candidate)
         )
         if granted and not vote.is_pre_vote:
@@ -250,7 +251,7 @@ class RaftNode:
         effects = Effects()
         self._observe(answer, now_ms)
         role = self.role
-        if not isinstance(role, Follower) or role.leader != peer:
+        if not isinstance(role, Follower) or role.leader != peer or answer.epoch < self.epoch:
             return self._done(effects, before)
         if answer.error is not ErrorCode.NONE:
             if answer.leader != peer:
@@ -265,7 +266,7 @@ class RaftNode:
                 lost = f"{effects.truncate_to} to {self.high_watermark}"
                 raise StorageError("metadata", f"offsets {lost} were committed, and the leader does not have them")
             return self._done(effects, before)
-        if self._log.end_offset >= high_watermark > 0:
+        if self.state.is_newborn and has_caught_up(self._log, self.epoch, high_watermark):
             self.state = self.state._replace(is_newborn=False)
         if min(high_watermark, self._log.end_offset) > self.high_watermark:
             self.high_watermark = effects.high_watermark = min(high_watermark, self._log.end_offset)
@@ -273,7 +274,9 @@ class RaftNode:
 
     def on_snapshot(self, snapshot: SnapshotId) -> Effects:
         """The log begins anew behind a snapshot that the leader has sent, and snapshots hold what is committed."""
-        self.high_watermark = max(self.high_watermark, snapshot.end_offset)
+        if snapshot.end_offset <= self.high_watermark:
+            return Effects()
+        self.high_watermark = snapshot.end_offset
         return Effects(high_watermark=self.high_watermark)
 
     def on_durable(self) -> Effects:
@@ -286,18 +289,18 @@ class RaftNode:
         match self.role:
             case Follower(leader=leader) as follower if leader == peer:
                 self._lose_leader(follower, now_ms)
-            case Prospective(tally=tally, leader=leader):
+            case Prospective(tally=tally) | Candidate(tally=tally):
                 tally.count(peer, granted=False)
-                if tally.is_lost:
-                    self._step_back(leader, now_ms)
+                if tally.is_lost:  # or two who stand against each other would wait for the dead one
+                    self._step_back(getattr(self.role, "leader", None), now_ms)
             case Resigned(untold=untold):
                 untold.pop(peer, None)
         return self._done(Effects(), before)
 
     def resign(self, now_ms: float) -> Effects:
-        """This node stops. A leader names as successors those who hold most."""
+        """This node stops. A leader names as successors those who hold most, if there are any."""
         before = self.state
-        if isinstance(self.role, Leader):
+        if isinstance(self.role, Leader) and self.role.followers:
             by_offset = sorted(self.role.followers.items(), key=lambda item: (-item[1].end_offset, item[0]))
             successors = tuple(voter for voter, _ in by_offset)
             self.state = self.state._replace(leader=None)
@@ -309,6 +312,9 @@ class RaftNode:
     def _ask_for_support(self, leader: NodeId | None, now_ms: float, effects: Effects) -> None:
         if not self.is_voter:
             self._detach(self.epoch, now_ms)
+            return
+        if self.state.is_newborn and self._log.end_offset > 0 and len(self.voters) > 1:
+            self._step_back(leader, now_ms)  # it has not caught up: nobody may elect it, not even itself
             return
         tally = Tally(self.voters, granted_by=self.me)
         self.role = Prospective(tally, self._election_deadline(now_ms), leader)
@@ -362,18 +368,12 @@ class RaftNode:
             self._detach(answer.epoch, now_ms)
         if answer.epoch == self.epoch and leader is not None:
             match self.role:
-                case Unattached() | Prospective() | Candidate():
+                case Unattached() | Candidate():
+                    self._follow(leader, now_ms)
+                case Prospective(leader=lost) if lost != leader:  # that others still believe in the lost one is no news
                     self._follow(leader, now_ms)
 
     # Rules
-
-    def _is_complete_enough(self, log_end: LogEnd) -> bool:
-        """Whether a log holds all that may be committed, as far as this voter can tell (Raft, section 5.4.1).
-
-        A voter that starts with nothing is either one of a new cluster, where all logs are empty, or has lost its disk:
-        it cannot tell what it once acknowledged, so nobody with a past gets its vote before it has caught up.
-        """
-        return log_end >= self.log_end and (not self.state.is_newborn or log_end.offset == 0)
 
     def _may_vote_for(self, candidate: NodeId) -> bool:
         """One vote for each epoch, and none once somebody leads it."""

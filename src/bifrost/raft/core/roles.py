@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bifrost.raft.core.messages import BeginEpoch, EndEpoch, LogEnd, Message, Vote
+from bifrost.raft.core.messages import BeginEpoch, ElectionState, EndEpoch, LogEnd, Message, Vote
 from bifrost.raft.core.quorum import Tally, committed_offset, majority
 from bifrost.types import NodeId
 
@@ -121,14 +121,16 @@ def would_support(role: Role) -> bool:
             return True
 
 
-def owed_message(role: Role, peer: NodeId, *, epoch: int, me: NodeId, log_end: LogEnd, now_ms: float) -> Message | None:
+def owed_message(
+    role: Role, peer: NodeId, *, state: ElectionState, me: NodeId, log_end: LogEnd, now_ms: float
+) -> Message | None:
     """What a node in this role has to tell another voter now."""
     match role:
         case Prospective(tally=tally) | Candidate(tally=tally) if tally.is_open(peer):
-            return Vote(epoch, me, log_end, isinstance(role, Prospective))
+            return Vote(state.epoch, me, log_end, isinstance(role, Prospective), state.is_newborn)
         case Leader(followers=followers) if peer in followers and followers[peer].announce_at_ms <= now_ms:
-            return BeginEpoch(epoch, me)
+            return BeginEpoch(state.epoch, me)
         case Resigned(successors=successors, untold=untold) if peer in untold:
-            return EndEpoch(epoch, me, successors)
+            return EndEpoch(state.epoch, me, successors)
         case _:
             return None

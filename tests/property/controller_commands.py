@@ -80,9 +80,7 @@ def creating(topics: list[NewTopic], validate_only: bool) -> Command:
 
 
 def altering_configs(wanted: list[ResourceChange], replace: bool, validate_only: bool) -> Command:
-    return lambda image, _: alter_configs(
-        image, SETTINGS, wanted, broker_id=SETTINGS.node_id, replace=replace, validate_only=validate_only
-    )
+    return lambda image, _: alter_configs(image, SETTINGS, wanted, replace=replace, validate_only=validate_only)
 
 
 def registering(broker: int, fenced: bool, clean: bool, alive: bool) -> Command:

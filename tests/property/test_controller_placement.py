@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bifrost.controller.core.placement import place
+from tests.unit.controller.stand_ins import place
 
 
 @settings(deadline=None)
@@ -22,6 +22,21 @@ def test_replicas_are_distinct_and_even(brokers: int, data: st.DataObject) -> No
     assert all(len(set(replicas)) == factor for replicas in placed)
     assert set(Counter(replicas[0] for replicas in placed).values()) == {rounds}
     assert set(Counter(broker for replicas in placed for broker in replicas).values()) == {rounds * factor}
+
+
+@settings(deadline=None)
+@given(st.integers(2, 9), st.integers(0, 60), st.integers(0, 40), st.data())
+def test_without_racks_followers_come_after_their_leader_in_the_circle(
+    brokers: int, start: int, first: int, data: st.DataObject
+) -> None:
+    factor = data.draw(st.integers(1, brokers))
+    placed = place(
+        range(brokers), replication_factor=factor, start=start, first_partition=first, end_partition=first + 20
+    )
+    for partition, replicas in enumerate(placed, first):
+        leader, turn = start + partition, partition // brokers
+        followers = [leader + 1 + (turn + step) % (brokers - 1) for step in range(factor - 1)]
+        assert replicas == tuple(broker % brokers for broker in [leader, *followers])
 
 
 @settings(deadline=None)

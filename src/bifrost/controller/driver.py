@@ -1,9 +1,9 @@
-"""Odin's driver: decide, append, apply, publish, answer, in this order and for one group of requests at a time.
+"""The active Odin: decide, append, wait until it is committed and applied, answer, for one group of requests at a time.
 
-Requests that arrive while an append is on its way to the disk are decided together and share the next one. Each is
+Requests that arrive while an append is on its way to the disks are decided together and share the next one. Each is
 decided against the image as it will be once all before it are committed (`_ahead`); nobody else sees that image. What
-readers and subscribers see changes only after the commit. If an append fails, nothing of its group has happened: the
-image ahead is dropped and made again from the committed one, so there is no undo anywhere.
+readers and subscribers see changes only after the commit (`replica.py`). If an append fails, or somebody else leads by
+now, the image ahead is dropped and made again from the committed one, so there is no undo anywhere.
 
 This file decides nothing about metadata: the functions under `core/` do.
 """
@@ -13,23 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from bifrost.controller.core import brokers, cluster, config_changes, partitions, producer_ids, topics
-from bifrost.controller.core.configs import config_note
+from bifrost.controller.core import cluster, config_changes, partition_changes, partitions, producer_ids, topics
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
-from bifrost.controller.core.image import TOPIC_RESOURCE, MetadataImage
-from bifrost.controller.core.records import (
-    ConfigChanged,
-    MetadataRecord,
-    UnreadableChangeError,
-    decode_change,
-    encode_change,
-)
+from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import MetadataRecord, encode_change
+from bifrost.controller.replica import MetadataReplica
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.raft.metadata_log import MetadataLog
 from bifrost.settings import Settings
@@ -40,7 +34,6 @@ _CHANGE_BYTES_MAX = 4 << 20  # of one request; with a group before it still less
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Subscriber = Callable[[MetadataImage, Delta], None]
 
 
 @dataclass(slots=True)
@@ -54,10 +47,9 @@ class _Waiting:
 class _Group:
     """Requests that are decided and share an append."""
 
-    __slots__ = ("answers", "changes", "values")
+    __slots__ = ("answers", "values")
 
     def __init__(self) -> None:
-        self.changes: list[Sequence[MetadataRecord]] = []
         self.values: list[bytes] = []  # the changes, encoded
         self.answers: list[tuple[asyncio.Future[Any], Any]] = []  # to whom, and what: a result or an ApiError
 
@@ -74,53 +66,53 @@ class _Group:
 
 
 class Controller:
-    """The metadata of the cluster, and the only way to change it."""
+    """The metadata of the cluster, and the only way to change it: while this node leads the quorum, and not before or
+    after."""
 
     def __init__(
-        self, log: MetadataLog, settings: Settings, rng: Random, *, on_failure: Callable[[StorageError], None]
+        self,
+        log: MetadataLog,
+        replica: MetadataReplica,
+        settings: Settings,
+        rng: Random,
+        *,
+        on_failure: Callable[[StorageError], None],
     ) -> None:
         self._metadata_log = log
+        self._replica = replica
         self._settings = settings
         self._rng = rng
         self._on_failure = on_failure
-        self._image = MetadataImage()
         self._ahead = MetadataImage()
-        self._subscribers: list[Subscriber] = []
         self._waiting: deque[_Waiting] = deque()
         self._wakeup = asyncio.Event()
+        self._epoch: int | None = None
         self._stopped: ApiError | None = None
 
     @property
     def image(self) -> MetadataImage:
         """What is committed. Read it between two awaits; keep no reference to its parts."""
-        return self._image
+        return self._replica.image
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` after every commit from now on, on the loop, before the answers leave.
+    @property
+    def is_active(self) -> bool:
+        return self._epoch is not None and self._stopped is None
 
-        It must not raise: what it cannot do about a change is its own affair, the change is committed.
-        """
-        self._subscribers.append(subscriber)
+    def is_active_in(self, epoch: int) -> bool:
+        return self._epoch == epoch
 
-    def load(self) -> Delta:
-        """Rebuild the image from the log. The delta tells all of it, for those who will subscribe.
+    def activate(self, epoch: int) -> None:
+        """This node leads the quorum in `epoch`, and everything from before it is applied."""
+        _log.info("controller active epoch=%d offset=%d", epoch, self.image.offset)
+        self._epoch = epoch
+        self._ahead = self.image.copy()
 
-        StorageError if a committed change cannot be read: an image with a hole in it must not be served.
-        """
-        delta = Delta()
-        for offset, value in self._metadata_log.replay():
-            try:
-                records = decode_change(value)
-            except UnreadableChangeError as error:
-                raise StorageError(self._metadata_log.name, f"the change at offset {offset}: {error}") from None
-            for record in records:
-                self._image.apply(record, offset, delta)
-        self._ahead = self._image.copy()
-        count = sum(len(topic.partitions) for topic in self._image.topics.values())
-        _log.info(
-            "metadata loaded offset=%d topics=%d partitions=%d", self._image.offset, len(self._image.topics), count
-        )
-        return delta
+    def deactivate(self) -> None:
+        """Somebody else leads, or nobody."""
+        if self._epoch is not None:
+            _log.info("controller not active any more epoch=%d", self._epoch)
+            self._epoch = None
+            self._refuse_waiting(_not_active())
 
     async def run(self) -> None:
         """Work until `close`, or until the log fails."""
@@ -145,6 +137,8 @@ class Controller:
         """
         if self._stopped is not None:
             raise ApiError(self._stopped.code, self._stopped.detail)
+        if self._epoch is None:
+            raise _not_active()
         if len(self._waiting) >= self._settings.controller_max_pending_requests:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many changes wait for the controller; try again")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -156,16 +150,11 @@ class Controller:
         """Give a new cluster this id; ApiError if it already has another."""
         await self.submit(lambda image: cluster.open_cluster(image, cluster_id))
 
-    async def register_broker(self, registration: brokers.Registration) -> int:
-        """The broker's epoch."""
-        await self.submit(lambda image: brokers.register_broker(image, registration))
-        return self._image.brokers[registration.broker_id].epoch
-
     async def create_topics(
         self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> list[topics.CreatedTopic]:
         """One answer for each topic name; ApiError if the request as a whole is refused."""
-        topic_ids = [new_topic_id(self._rng, self._image.topics_by_id) for _ in wanted]
+        topic_ids = [new_topic_id(self._rng, self.image.topics_by_id) for _ in wanted]
         return await self.submit(
             lambda image: topics.create_topics(
                 image, self._settings, wanted, topic_ids=topic_ids, validate_only=validate_only
@@ -186,14 +175,23 @@ class Controller:
         self,
         wanted: Sequence[config_changes.ResourceChange],
         *,
-        broker_id: int,
         replace: bool = False,
         validate_only: bool = False,
     ) -> list[config_changes.AlteredResource]:
         """One answer for each resource, in order."""
         return await self.submit(
             lambda image: config_changes.alter_configs(
-                image, self._settings, wanted, broker_id=broker_id, replace=replace, validate_only=validate_only
+                image, self._settings, wanted, replace=replace, validate_only=validate_only
+            )
+        )
+
+    async def alter_partitions(
+        self, wanted: Sequence[partition_changes.TopicIsrChanges], *, broker_id: int, broker_epoch: int
+    ) -> list[partition_changes.ChangedTopic]:
+        """Let a leader change the ISRs of its partitions."""
+        return await self.submit(
+            lambda image: partition_changes.alter_partitions(
+                image, wanted, broker_id=broker_id, broker_epoch=broker_epoch
             )
         )
 
@@ -208,7 +206,7 @@ class Controller:
         group = _Group()
         try:
             self._decide(group)
-            if not group.changes or await self._commit(group):
+            if not group.values or await self._commit(group):
                 group.release()
         finally:
             # Still unanswered: cancelled, or a bug on its way up. The change may be committed; the caller asks again.
@@ -234,20 +232,26 @@ class Controller:
             group.answers.append((waiting.answer, decision.result))
             if decision.records:
                 for record in decision.records:
-                    self._ahead.apply(record, offset + len(group.changes), delta)
-                group.changes.append(decision.records)
+                    self._ahead.apply(record, offset + len(group.values), delta)
                 group.values.append(value)
                 size += len(value)
 
     async def _commit(self, group: _Group) -> bool:
-        """Append, apply and publish what was decided; False, with everybody refused, if the log did not take it."""
-        expected = self._metadata_log.end_offset
+        """Append what was decided; False, with everybody refused, if the log did not take it."""
+        epoch, expected = self._epoch, self._metadata_log.end_offset
+        if epoch is None:
+            group.refuse(_not_active())
+            return False
         try:
-            first_offset = await self._metadata_log.append(group.values)
+            first_offset = await self._metadata_log.append(group.values, epoch)
+        except ApiError as error:
+            group.refuse(error)
+            self._forget_ahead(epoch)
+            return False
         except DiskFullError as error:
             _log.warning("metadata append refused reason=disk-full path=%s", error.path)
-            self._ahead = self._image.copy()
             group.refuse(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full"))
+            self._forget_ahead(epoch)
             return False
         except StorageError as error:
             _log.error("metadata log failed path=%s detail=%s", error.path, error.detail)
@@ -255,23 +259,23 @@ class Controller:
             self._on_failure(error)
             return False
         assert first_offset == expected, f"changes decided for offset {expected} were stored at {first_offset}"
-        delta = Delta()
-        for offset, records in enumerate(group.changes, first_offset):
-            for record in records:
-                self._image.apply(record, offset, delta)
-        _log_changes(delta)
-        _log_notes(record for records in group.changes for record in records)
-        for subscriber in self._subscribers:
-            subscriber(self._image, delta)
         return True
+
+    def _forget_ahead(self, epoch: int) -> None:
+        """What was decided will not come, at least not from here."""
+        if self._epoch == epoch:
+            self._ahead = self.image.copy()
+
+    def _refuse_waiting(self, reason: ApiError) -> None:
+        for waiting in self._waiting:
+            _refuse(waiting.answer, reason)
+        self._waiting.clear()
 
     def _stop(self, reason: ApiError) -> ApiError:
         """Refuse whatever waits and whatever comes, with the first reason there was."""
         if self._stopped is None:
             self._stopped = reason
-        for waiting in self._waiting:
-            _refuse(waiting.answer, self._stopped)
-        self._waiting.clear()
+        self._refuse_waiting(self._stopped)
         self._wakeup.set()
         return self._stopped
 
@@ -300,25 +304,5 @@ def _refuse(answer: asyncio.Future[Any], reason: ApiError) -> None:
         answer.set_exception(ApiError(reason.code, reason.detail))
 
 
-def _log_changes(delta: Delta) -> None:
-    for topic in delta.topics_deleted.values():
-        _log.info("topic deleted name=%s id=%s", topic.name, topic.topic_id.hex())
-    for topic in delta.topics_created.values():
-        _log.info("topic created name=%s id=%s partitions=%d", topic.name, topic.topic_id.hex(), len(topic.partitions))
-    for broker_id in delta.brokers:
-        _log.info("broker changed id=%d", broker_id)
-    for resource_type, name in delta.configs:
-        _log.info("configs changed type=%d name=%s", resource_type, name)
-
-
-def _log_notes(records: Iterable[MetadataRecord]) -> None:
-    """Whoever sets what nothing acts on should not have to find that out from what does not happen."""
-    for record in records:
-        if isinstance(record, ConfigChanged) and record.value is not None:
-            note = config_note(record)
-            if note:
-                owner = "topic" if record.resource_type == TOPIC_RESOURCE else "broker"
-                _log.warning(
-                    "config accepted %s=%s config=%s value=%s note=%s",
-                    owner, record.resource_name or "(all)", record.name, record.value, note,
-                )  # fmt: skip
+def _not_active() -> ApiError:
+    return ApiError(ErrorCode.NOT_CONTROLLER, "this node does not lead the quorum")

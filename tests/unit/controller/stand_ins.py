@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from bifrost.controller.core.brokers import Registration, register_broker
@@ -11,9 +11,11 @@ from bifrost.controller.core.cluster import open_cluster
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import Endpoint, MetadataRecord, decode_change, encode_change
 from bifrost.controller.core.topics import CreatedTopic, NewTopic, create_topics
-from bifrost.errors import ErrorCode, StorageError
+from bifrost.controller.replica import MetadataReplica
+from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.settings import Settings
 
 CLUSTER = "cluster-of-tests"
@@ -26,9 +28,10 @@ class MemoryLog:
     def __init__(self) -> None:
         self.values: list[bytes] = []
         self.appends: list[int] = []  # how many values each append brought
-        self.failure: StorageError | None = None
+        self.failure: StorageError | ApiError | None = None
         self.gate: asyncio.Event | None = None
         self.reached = asyncio.Event()  # an append has begun
+        self.replicas: list[MetadataReplica] = []  # who is told of commits
 
     @property
     def name(self) -> str:
@@ -38,10 +41,10 @@ class MemoryLog:
     def end_offset(self) -> int:
         return len(self.values)
 
-    def replay(self) -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(self.values)
+    def changes(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        yield from list(enumerate(self.values))[start:end]
 
-    async def append(self, values: Sequence[bytes]) -> int:
+    async def append(self, values: Sequence[bytes], epoch: int) -> int:
         self.reached.set()
         await (self.gate.wait() if self.gate else asyncio.sleep(0))
         if self.failure is not None:
@@ -49,6 +52,8 @@ class MemoryLog:
             raise failure
         self.values += values
         self.appends.append(len(values))
+        for replica in self.replicas:
+            replica.on_commit(len(self.values))
         return len(self.values) - len(values)
 
 
@@ -65,6 +70,13 @@ def registration(broker_id: int, start: int = 1, *, rack: str | None = None, pre
         rack=rack,
         previous_epoch=previous_epoch,
     )
+
+
+def place(
+    brokers: Sequence[int], *, fenced: Sequence[int] = (), racks: Mapping[int, str] | None = None, **wanted: int
+) -> list[tuple[int, ...]]:
+    """Where replicas go, on brokers that belong to no image."""
+    return Rotation(brokers, fenced, racks).place(**wanted)
 
 
 def commit(image: MetadataImage, decision: Decision[T]) -> T:

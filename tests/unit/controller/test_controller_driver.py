@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from tests.unit.controller.stand_ins import CLUSTER, MemoryLog, registration
 
+from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.config_changes import ConfigChange, Operation, ResourceChange
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
@@ -18,6 +19,7 @@ from bifrost.controller.core.partitions import MorePartitions
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.controller.core.topics import NewTopic, TopicRef
 from bifrost.controller.driver import Controller, new_topic_id
+from bifrost.controller.replica import MetadataReplica
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.settings import Settings
 from bifrost.settings.fields import LATER
@@ -33,8 +35,15 @@ class Running:
         self.log = log
         self.failures: list[StorageError] = []
         self.published: list[tuple[int, Delta]] = []
-        self.controller = Controller(log, settings, Random(7), on_failure=self.failures.append)
-        self.controller.subscribe(lambda image, delta: self.published.append((image.offset, delta)))
+        self.replica = MetadataReplica(log)
+        log.replicas.append(self.replica)
+        self.controller = Controller(log, self.replica, settings, Random(7), on_failure=self.failures.append)
+        self.replica.subscribe(lambda image, delta: self.published.append((image.offset, delta)))
+
+    def lead(self, epoch: int = 1) -> None:
+        """What a quorum does with its new leader: everything from before is applied first."""
+        self.replica.on_commit(self.log.end_offset)
+        self.controller.activate(epoch)
 
     @property
     def image(self) -> MetadataImage:
@@ -56,15 +65,16 @@ class Running:
 @asynccontextmanager
 async def running(log: MemoryLog | None = None, settings: Settings | None = None) -> AsyncIterator[Running]:
     it = Running(log or MemoryLog(), settings or Settings())
-    it.controller.load()
+    it.lead()
     task = asyncio.ensure_future(it.controller.run())
     await it.controller.open_cluster(CLUSTER)
-    await it.controller.register_broker(registration(1))
+    await it.controller.submit(lambda image: register_broker(image, registration(1)))
     try:
         yield it
     finally:
         it.controller.close()
         await task
+        it.log.replicas.clear()
 
 
 def on_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
@@ -107,7 +117,7 @@ async def test_nothing_is_visible_before_the_commit() -> None:
     async with running() as it:
         first = await it.hold()
         assert "first" not in it.image.topics
-        assert len(it.published) == 2
+        assert len(it.published) == 1
         it.let_go()
         await first
         assert "first" in it.image.topics
@@ -116,8 +126,7 @@ async def test_nothing_is_visible_before_the_commit() -> None:
 @on_loop
 async def test_the_answers_of_the_api() -> None:
     async with running() as it:
-        epoch = await it.controller.register_broker(registration(1))
-        assert epoch == it.image.brokers[1].epoch
+        epoch = it.image.brokers[1].epoch
         assert await it.controller.allocate_producer_ids(broker_id=1, broker_epoch=epoch) == range(1_000)
         await it.controller.create_topics([NewTopic("t")])
         assert (await it.controller.create_partitions([MorePartitions("t", 3)]))[0].error is ErrorCode.NONE
@@ -147,7 +156,7 @@ async def test_requests_that_wait_share_one_append_and_see_each_other() -> None:
         results = [(await task)[0].error for task in waiting]
         assert results == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
         assert it.log.appends[appends + 1 :] == [2]
-        assert len(it.published) == 4
+        assert len(it.published) == 3
 
 
 @on_loop
@@ -276,56 +285,53 @@ async def test_closing_refuses_those_who_wait_and_finishes_what_is_appended() ->
 
 @on_loop
 async def test_a_bug_in_a_decision_stops_the_controller_and_leaves_nobody_waiting() -> None:
-    controller = Controller(MemoryLog(), Settings(), Random(7), on_failure=lambda _: None)
+    it = Running(MemoryLog(), Settings())
+    it.lead()
 
     def broken(_: MetadataImage) -> Decision[None]:
         raise AssertionError("a bug")
 
-    task = asyncio.ensure_future(controller.run())
-    calls = [asyncio.ensure_future(controller.submit(broken)), asyncio.ensure_future(controller.open_cluster("c"))]
+    task = asyncio.ensure_future(it.controller.run())
+    calls = [it.controller.submit(broken), it.controller.open_cluster("c")]
+    waiting = [asyncio.ensure_future(call) for call in calls]
     with pytest.raises(AssertionError, match="a bug"):
         await task
-    assert [await code_of(call) for call in calls] == [ErrorCode.NOT_CONTROLLER] * 2
+    assert [await code_of(call) for call in waiting] == [ErrorCode.NOT_CONTROLLER] * 2
 
 
 @on_loop
-async def test_a_subscriber_that_fails_is_not_mistaken_for_the_log() -> None:
-    controller = Controller(MemoryLog(), Settings(), Random(7), on_failure=lambda _: None)
-
-    def broken(_: MetadataImage, __: Delta) -> None:
-        raise FULL
-
-    controller.subscribe(broken)
-    task = asyncio.ensure_future(controller.run())
-    call = asyncio.ensure_future(controller.open_cluster(CLUSTER))
-    with pytest.raises(DiskFullError):
-        await task
-    assert await code_of(call) is ErrorCode.NOT_CONTROLLER
-    assert controller.image.cluster_id == CLUSTER
+async def test_who_does_not_lead_decides_nothing() -> None:
+    it = Running(MemoryLog(), Settings())
+    assert await code_of(it.controller.open_cluster(CLUSTER)) is ErrorCode.NOT_CONTROLLER
+    assert not it.controller.is_active
 
 
 @on_loop
-async def test_a_restart_rebuilds_the_image_and_tells_all_of_it() -> None:
-    log = MemoryLog()
-    async with running(log) as it:
-        await it.controller.create_topics([NewTopic("t", 3, configs=[("retention.ms", "5")]), NewTopic("u")])
-        await it.controller.delete_topics([TopicRef("u")])
-        live = it.image
-    again = Running(log, Settings())
-    delta = again.controller.load()
-    assert again.image == live
-    assert [topic.name for topic in delta.topics_created.values()] == ["t"]
-    assert (list(delta.topics_deleted), len(delta.partitions), list(delta.brokers)) == ([], 3, [1])
+async def test_a_lost_leadership_refuses_those_who_wait_and_those_who_come() -> None:
+    async with running() as it:
+        first = await it.hold()
+        second = asyncio.ensure_future(it.controller.create_topics([NewTopic("second")]))
+        await yield_to_others()
+        it.controller.deactivate()
+        assert await code_of(second) is ErrorCode.NOT_CONTROLLER
+        assert await code_of(it.controller.create_topics([NewTopic("third")])) is ErrorCode.NOT_CONTROLLER
+        it.log.failure = ApiError(ErrorCode.NOT_CONTROLLER, "epoch 1 is over")
+        it.let_go()
+        assert await code_of(first) is ErrorCode.NOT_CONTROLLER
+        assert it.image.topics == {}
 
 
 @on_loop
-async def test_a_committed_change_that_cannot_be_read_refuses_the_start() -> None:
-    log = MemoryLog()
-    async with running(log):
-        pass
-    log.values.append(b"\x07whatever")
-    with pytest.raises(StorageError, match=r"memory: the change at offset 2: it is written in format 7"):
-        Running(log, Settings()).controller.load()
+async def test_what_was_decided_and_not_committed_is_forgotten_by_the_next_leadership() -> None:
+    async with running() as it:
+        first = await it.hold()
+        it.controller.deactivate()
+        it.log.failure = ApiError(ErrorCode.NOT_CONTROLLER, "epoch 1 is over")
+        it.controller.activate(3)
+        it.let_go()
+        assert await code_of(first) is ErrorCode.NOT_CONTROLLER
+        (again,) = await it.controller.create_topics([NewTopic("first")])
+        assert again.error is ErrorCode.NONE
 
 
 def test_topic_ids_are_random_uuids_that_do_not_look_like_options() -> None:
@@ -350,7 +356,7 @@ def test_a_config_that_nothing_acts_on_is_noted_when_it_is_set(caplog: pytest.Lo
             for op in (Operation.SET, Operation.DELETE):
                 value = "86400000" if op is Operation.SET else None
                 changed = ResourceChange(4, "", [ConfigChange("log.retention.ms", value, op)])
-                await it.controller.alter_configs([changed], broker_id=1)
+                await it.controller.alter_configs([changed])
             assert notes() == [f"config accepted broker=(all) config=log.retention.ms value=86400000 note={LATER}"], (
                 "taking it back is nothing to note"
             )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.unit.controller.stand_ins import apply, cluster_of, commit, create, registration
+from tests.unit.controller.stand_ins import apply, cluster_of, commit, create, place, registration
 
 from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.partitions import MorePartitions, create_partitions
-from bifrost.controller.core.placement import leader_order, place
+from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import BrokerFenced
 from bifrost.controller.core.topics import NewTopic
 
@@ -21,6 +21,13 @@ def replicas(brokers: int, factor: int, end: int, start: int = 0) -> list[tuple[
 
 def test_three_partitions_on_three_brokers() -> None:
     assert replicas(3, 3, 3) == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+
+
+def test_every_topic_of_three_partitions_on_three_brokers_is_placed_alike() -> None:
+    image = cluster_of(0, 1, 2)
+    create(image, *(NewTopic(f"t{number}", 3, 3) for number in range(3)))
+    for topic in image.topics.values():
+        assert [part.replicas for part in topic.partitions] == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
 
 def test_the_next_round_turns_the_followers() -> None:
@@ -70,9 +77,9 @@ def on_racks(
 
 
 def test_leaders_go_from_rack_to_rack() -> None:
-    assert leader_order(sorted(SIX), SIX) == [0, 2, 4, 1, 3, 5]
-    assert leader_order([0, 1, 2, 9], {0: "a", 1: "a", 2: "a", 9: "b"}) == [0, 9, 1, 2]
-    assert leader_order([3, 1, 2]) == [3, 1, 2]
+    assert Rotation(sorted(SIX), (), SIX).leaders == [0, 2, 4, 1, 3, 5]
+    assert Rotation([0, 1, 2, 9], (), {0: "a", 1: "a", 2: "a", 9: "b"}).leaders == [0, 9, 1, 2]
+    assert Rotation([3, 1, 2]).leaders == [3, 1, 2]
 
 
 def test_each_replica_is_on_another_rack() -> None:
@@ -96,6 +103,20 @@ def test_a_small_rack_has_more_to_hold() -> None:
     placed = on_racks({0: "a", 1: "a", 2: "a", 3: "b"}, 2, 12)
     assert all(3 in one for one in placed)
     assert Counter(one[0] for one in placed) == dict.fromkeys(range(4), 3)
+
+
+@pytest.mark.parametrize("factor", [2, 3, 4])
+def test_the_smallest_topics_are_even_within_racks_of_any_size(factor: int) -> None:
+    racks = {0: "a", 1: "b", 2: "c", 3: "d", 4: "d", 5: "d"}
+
+    def held(topics: int) -> Counter[int]:
+        placed = [on_racks(racks, factor, 1, start=start) for start in range(topics)]
+        return Counter(broker for topic in placed for replicas in topic for broker in replicas)
+
+    assert len({held(54)[broker] for broker in (3, 4, 5)}) == 1
+    assert len({held(54)[broker] for broker in (0, 1, 2)}) == 1
+    few = [held(30)[broker] for broker in (3, 4, 5)]
+    assert max(few) - min(few) <= 6
 
 
 def test_fenced_brokers_follow_after_live_ones() -> None:

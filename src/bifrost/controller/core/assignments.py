@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.placement import leader_order, place
+from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import PartitionCreated
 from bifrost.errors import ApiError, ErrorCode
 
@@ -22,18 +21,14 @@ def check_request_size(partitions: int) -> None:
         )
 
 
-class _Usable(NamedTuple):
-    """The brokers that may hold new replicas: all but those that shut down, fenced ones as a last resort."""
+def rotation(image: MetadataImage) -> Rotation:
+    """The brokers that may hold new replicas: all but those that shut down, fenced ones as a last resort.
 
-    live: list[int]
-    fenced: list[int]
-    racks: dict[int, str] | None  # if every one of them has a rack
-
-
-def _usable(image: MetadataImage) -> _Usable:
+    Racks count if every one of them has a rack.
+    """
     brokers = [broker for _, broker in sorted(image.brokers.items()) if not broker.shutting_down]
     racks = {broker.broker_id: broker.rack for broker in brokers if broker.rack is not None}
-    return _Usable(
+    return Rotation(
         [broker.broker_id for broker in brokers if not broker.fenced],
         [broker.broker_id for broker in brokers if broker.fenced],
         racks if len(racks) == len(brokers) else None,
@@ -41,32 +36,28 @@ def _usable(image: MetadataImage) -> _Usable:
 
 
 def place_partitions(
-    image: MetadataImage, *, replication_factor: int, start: int, first_partition: int, end_partition: int
+    brokers: Rotation, *, replication_factor: int, start: int, first_partition: int, end_partition: int
 ) -> list[tuple[int, ...]]:
     """Replicas for a range of partitions, each with a live leader; a fenced broker may follow once it is back."""
-    live, fenced, racks = _usable(image)
-    count = len(live) + len(fenced) if live else 0
-    if replication_factor > count:
-        away = f", and {len(fenced)} fenced" if fenced else ""
+    live, fenced = brokers.live_count, brokers.fenced_count
+    if not live or replication_factor > live + fenced:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many live brokers; there are {len(live)}{away}",
+            f"replication factor {replication_factor} needs as many live brokers; there are {live}"
+            + (f", and {fenced} fenced" if fenced else ""),
         )
-    return place(
-        live,
+    return brokers.place(
         replication_factor=replication_factor,
         start=start,
         first_partition=first_partition,
         end_partition=end_partition,
-        fenced=fenced,
-        racks=racks,
     )
 
 
-def rotation_start(image: MetadataImage, first_leader: int) -> int:
+def rotation_start(image: MetadataImage, brokers: Rotation, first_leader: int) -> int:
     """Where the first replica of partition 0 stands in the rotation, so that new partitions go on in it."""
-    live, _, racks = _usable(image)
-    return leader_order(live, racks).index(first_leader) if first_leader in live else image.partitions_created
+    leaders = brokers.leaders
+    return leaders.index(first_leader) if first_leader in leaders else image.partitions_created
 
 
 def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None) -> None:

@@ -64,14 +64,10 @@ def alter_configs(
     settings: Settings,
     wanted: Sequence[ResourceChange],
     *,
-    broker_id: int,
     replace: bool = False,
     validate_only: bool = False,
 ) -> Decision[list[AlteredResource]]:
-    """Change the configs of each resource; with `replace`, those that are not mentioned go.
-
-    `broker_id` is the broker that was asked: the only one that can say whether its own configs will do.
-    """
+    """Change the configs of each resource; with `replace`, those that are not mentioned go."""
     times_named = Counter((one.resource_type, one.resource_name) for one in wanted)
     records: list[MetadataRecord] = []
     results: list[AlteredResource] = []
@@ -86,7 +82,7 @@ def alter_configs(
             if one.resource_type == TOPIC_RESOURCE:
                 target = _topic_target(image, settings, one, start)
             elif one.resource_type == BROKER_RESOURCE:
-                target = _broker_target(image, settings, one, start, broker_id)
+                target = _broker_target(image, settings, one, start)
             else:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no configs to change here"
@@ -129,12 +125,12 @@ def _topic_target(
 
 
 def _broker_target(
-    image: MetadataImage, settings: Settings, wanted: ResourceChange, start: Mapping[str, str], broker_id: int
+    image: MetadataImage, settings: Settings, wanted: ResourceChange, start: Mapping[str, str]
 ) -> dict[str, str]:
     """All stored configs of the broker, or of every broker, as they will be."""
     name = wanted.resource_name
-    if name not in (EVERY_BROKER, str(broker_id)):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {name} is not this one; ask it, this is {broker_id}")
+    if name != EVERY_BROKER and name not in map(str, image.brokers):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
     target = _after(start, wanted.changes, keys())
     return check_broker_configs(image, settings, name, target)
 

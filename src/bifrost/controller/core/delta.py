@@ -7,9 +7,12 @@ because a topic may have been deleted and created again under the same name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bifrost.controller.core.state import Partition, Topic
+
+if TYPE_CHECKING:
+    from bifrost.controller.core.image import MetadataImage
 
 
 class PartitionChange(NamedTuple):
@@ -30,6 +33,30 @@ class Delta:
     partitions: dict[tuple[bytes, int], PartitionChange] = field(default_factory=dict)  # of new topics too
     configs: dict[tuple[int, str], None] = field(default_factory=dict)  # (resource type, resource name)
     brokers: dict[int, None] = field(default_factory=dict)
+
+    @classmethod
+    def between(cls, before: MetadataImage, after: MetadataImage) -> Delta:
+        """What is different, where nobody knows the records that made it so."""
+        delta = cls()
+        for topic_id, topic in before.topics_by_id.items():
+            if topic_id not in after.topics_by_id:
+                delta.topics_deleted[topic_id] = topic
+        for topic_id, topic in after.topics_by_id.items():
+            known = before.topics_by_id.get(topic_id)
+            if known is None:
+                delta.topics_created[topic_id] = topic
+            earlier: list[Partition | None] = [] if known is None else [*known.partitions]
+            earlier += [None] * (len(topic.partitions) - len(earlier))
+            for partition, (was, state) in enumerate(zip(earlier, topic.partitions)):
+                if was != state:
+                    delta.partitions[topic_id, partition] = PartitionChange(topic, partition, was, state)
+        for resource in {**before.configs, **after.configs}:
+            if before.configs.get(resource) != after.configs.get(resource):
+                delta.configs[resource] = None
+        for broker_id in {**before.brokers, **after.brokers}:
+            if before.brokers.get(broker_id) != after.brokers.get(broker_id):
+                delta.brokers[broker_id] = None
+        return delta
 
     def __bool__(self) -> bool:
         return bool(self.topics_deleted or self.topics_created or self.partitions or self.configs or self.brokers)

@@ -84,9 +84,9 @@ def rebalance_leaders(image: MetadataImage, *, imbalance_percentage: int, electi
         count = sum(bits.bit_count() for bits in missing.values())
         if count * 100 <= imbalance_percentage * image.index.preferred.get(broker_id, 0):
             continue
-        for located in image.locate(missing):
-            if broker_id not in located.state.isr:
-                continue
+        in_sync = image.index.in_sync(broker_id)
+        electable = {topic_id: bits & in_sync.get(topic_id, 0) for topic_id, bits in missing.items()}
+        for located in image.locate(electable):
             if len(changes) == elections_max:
                 return Decision(changes, True)
             changes.append(new_leader(located, broker_id))

@@ -30,7 +30,7 @@ def elected(state: Partition, isr: Collection[int], live: Container[int]) -> int
 
 def broker_leaves(image: MetadataImage, broker_id: int) -> list[PartitionChanged]:
     """The broker is fenced, shuts down or is gone: others lead what it led, as far as there are others in sync."""
-    live = image.active_brokers() - {broker_id}
+    live = image.active_brokers()
     known: dict[_Situation, _Outcome] = {}
     changes = []
     for topic, partition, state in image.locate(image.index.in_sync(broker_id)):
@@ -57,7 +57,7 @@ def broker_restarts(image: MetadataImage, broker_id: int, *, clean: bool) -> lis
     What it leads gets a new leader epoch: whoever still believes in the old one is found out (KIP-101). If it may have
     lost writes that it had acknowledged, it leaves every ISR where others have them (KIP-966).
     """
-    live = image.active_brokers() - {broker_id}
+    live = image.active_brokers()
     changes = []
     for located in image.locate(image.index.in_sync(broker_id)):
         topic, partition, state = located

@@ -135,6 +135,11 @@ class MetadataImage:
         twin._replica_sets = self._replica_sets.copy()
         return twin
 
+    def become(self, other: MetadataImage) -> None:
+        """Hold what another image holds, which nobody uses any more."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+
     def apply(self, record: MetadataRecord, offset: int, delta: Delta) -> None:
         """Take in one committed record; `delta` learns what it changed."""
         assert offset >= self.offset, f"offset {offset} was applied before {self.offset}"

@@ -7,11 +7,13 @@ partitions cost next to nothing, and why two sets are intersected at once (Kafka
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from bifrost.controller.core.state import Partition
 
 TopicBits = dict[bytes, int]  # topic id -> a bit for each partition
+_Table = defaultdict[int, TopicBits]  # by broker
 _NOTHING: Mapping[bytes, int] = {}
 
 
@@ -30,9 +32,9 @@ class PartitionIndex:
     __slots__ = ("_in_sync", "_led", "_not_led", "preferred")
 
     def __init__(self) -> None:
-        self._in_sync: dict[int, TopicBits] = {}
-        self._led: dict[int, TopicBits] = {}  # NO_LEADER leads those that nobody leads
-        self._not_led: dict[int, TopicBits] = {}  # by the first replica, which should lead them
+        self._in_sync: _Table = defaultdict(dict)
+        self._led: _Table = defaultdict(dict)  # NO_LEADER leads those that nobody leads
+        self._not_led: _Table = defaultdict(dict)  # by the first replica, which should lead them
         self.preferred: dict[int, int] = {}  # how many partitions a broker is the first replica of
 
     def __eq__(self, other: object) -> bool:
@@ -54,9 +56,8 @@ class PartitionIndex:
 
     def copy(self) -> PartitionIndex:
         twin = PartitionIndex()
-        twin._in_sync = {broker: topics.copy() for broker, topics in self._in_sync.items()}
-        twin._led = {broker: topics.copy() for broker, topics in self._led.items()}
-        twin._not_led = {broker: topics.copy() for broker, topics in self._not_led.items()}
+        for ours, theirs in zip(twin._tables(), self._tables(), strict=True):
+            ours.update((broker, topics.copy()) for broker, topics in theirs.items())
         twin.preferred = self.preferred.copy()
         return twin
 
@@ -92,7 +93,7 @@ class PartitionIndex:
             _set(self._not_led, new, topic_id, bit)
 
     def on_topic_deleted(self, topic_id: bytes, partitions: list[Partition]) -> None:
-        for table in (self._in_sync, self._led, self._not_led):
+        for table in self._tables():
             for broker in [broker for broker, topics in table.items() if topics.pop(topic_id, 0) and not topics]:
                 del table[broker]
         for state in partitions:
@@ -104,18 +105,18 @@ class PartitionIndex:
             del self.preferred[broker]
 
     def _content(self) -> tuple[object, ...]:
-        return (self._in_sync, self._led, self._not_led, self.preferred)
+        return (*self._tables(), self.preferred)
+
+    def _tables(self) -> tuple[_Table, ...]:
+        return self._in_sync, self._led, self._not_led
 
 
-def _set(table: dict[int, TopicBits], broker: int, topic_id: bytes, bit: int) -> None:
-    topics = table.get(broker)
-    if topics is None:
-        table[broker] = {topic_id: bit}
-    else:
-        topics[topic_id] = topics.get(topic_id, 0) | bit
+def _set(table: _Table, broker: int, topic_id: bytes, bit: int) -> None:
+    topics = table[broker]
+    topics[topic_id] = topics.get(topic_id, 0) | bit
 
 
-def _clear(table: dict[int, TopicBits], broker: int, topic_id: bytes, bit: int) -> None:
+def _clear(table: _Table, broker: int, topic_id: bytes, bit: int) -> None:
     topics = table[broker]
     left = topics[topic_id] & ~bit
     if left:

@@ -11,10 +11,12 @@ from bifrost.controller.core.assignments import (
     check_request_size,
     partition_records,
     place_partitions,
+    rotation,
     rotation_start,
 )
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import MetadataRecord
 from bifrost.errors import ApiError, ErrorCode
 
@@ -43,13 +45,14 @@ def create_partitions(
     times_named = Counter(one.name for one in wanted)
     records: list[MetadataRecord] = []
     results: dict[str, PartitionsResult] = {}
+    brokers = rotation(image)
     for one in wanted:
         if one.name in results:
             continue
         try:
             if times_named[one.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {one.name} is named more than once")
-            records += _decide_one(image, one)
+            records += _decide_one(image, brokers, one)
             results[one.name] = PartitionsResult(one.name)
         except ApiError as error:
             results[one.name] = PartitionsResult(one.name, error.code, error.detail)
@@ -61,7 +64,7 @@ def _missing(image: MetadataImage, wanted: MorePartitions) -> int:
     return 0 if topic is None else max(wanted.total - len(topic.partitions), 0)
 
 
-def _decide_one(image: MetadataImage, wanted: MorePartitions) -> Sequence[MetadataRecord]:
+def _decide_one(image: MetadataImage, brokers: Rotation, wanted: MorePartitions) -> Sequence[MetadataRecord]:
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {wanted.name} does not exist")
@@ -73,9 +76,9 @@ def _decide_one(image: MetadataImage, wanted: MorePartitions) -> Sequence[Metada
     replication_factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
         assignments: Sequence[Sequence[int]] = place_partitions(
-            image,
+            brokers,
             replication_factor=replication_factor,
-            start=rotation_start(image, topic.partitions[0].replicas[0]),
+            start=rotation_start(image, brokers, topic.partitions[0].replicas[0]),
             first_partition=present,
             end_partition=wanted.total,
         )

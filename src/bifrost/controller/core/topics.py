@@ -17,11 +17,13 @@ from bifrost.controller.core.assignments import (
     check_request_size,
     partition_records,
     place_partitions,
+    rotation,
 )
 from bifrost.controller.core.configs import check_topic_configs, current_settings, topic_config_records
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.names import check_topic_name
+from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import MetadataRecord, TopicCreated, TopicDeleted
 from bifrost.controller.core.state import METADATA_TOPIC, Topic
 from bifrost.errors import ApiError, ErrorCode
@@ -85,6 +87,7 @@ def create_topics(
     new_names: dict[str, str] = {}
     start = image.partitions_created
     defaults = current_settings(image, settings)
+    brokers = rotation(image)
     for topic, topic_id in zip(topics, topic_ids, strict=True):
         if topic.name in results:
             continue
@@ -93,7 +96,7 @@ def create_topics(
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {topic.name} is named more than once")
             _check_new_name(image, topic.name, new_names)
             configs = check_topic_configs(defaults, topic.configs)
-            assignments = _assignments(image, settings, topic, start)
+            assignments = _assignments(image, settings, topic, brokers, start)
         except ApiError as error:
             results[topic.name] = CreatedTopic(topic.name, error.code, error.detail)
             continue
@@ -161,7 +164,9 @@ def _check_new_name(image: MetadataImage, name: str, new_names: Mapping[str, str
         )
 
 
-def _assignments(image: MetadataImage, settings: Settings, topic: NewTopic, start: int) -> list[tuple[int, ...]]:
+def _assignments(
+    image: MetadataImage, settings: Settings, topic: NewTopic, brokers: Rotation, start: int
+) -> list[tuple[int, ...]]:
     """The replicas of each partition, from 0."""
     if topic.assignments:
         return _manual_assignments(image, topic)
@@ -176,7 +181,7 @@ def _assignments(image: MetadataImage, settings: Settings, topic: NewTopic, star
         )
     default = settings.default_replication_factor
     return place_partitions(
-        image,
+        brokers,
         replication_factor=default if topic.replication_factor == -1 else topic.replication_factor,
         start=start,
         first_partition=0,

@@ -79,6 +79,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = ""
         self.last_active = 0.0
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the connection has ended, for whoever takes that for a sign."""
         self._dispatcher = dispatcher
         self._metrics = metrics
         self._receiver = Receiver(pool, max_frame_bytes, self.abort)
@@ -119,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._on_close(self, self._error)
+        if self.on_lost is not None:
+            self.on_lost()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio calls it so
         return self._receiver.get_buffer()

@@ -7,15 +7,18 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from bifrost.broker.connection import Connection
+from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.fetch_sessions import FetchSessions
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
+from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock
-from bifrost.controller.driver import Controller
+from bifrost.controller.core.image import MetadataImage
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.manager import LogManager
@@ -37,7 +40,8 @@ class Broker:
     rng: random.Random
     loop: asyncio.AbstractEventLoop
     logs: LogManager
-    controller: Controller
+    odin: Odin
+    channel: ControllerChannel
     replicas: ReplicaManager
     waiters: Waiters
     metadata: MetadataCache
@@ -47,6 +51,11 @@ class Broker:
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)
     sessions: FetchSessions = field(init=False)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata that this node has heard of. Read it between two awaits; keep no reference to its parts."""
+        return self.odin.replica.image
 
     @property
     def settings(self) -> Settings:
@@ -65,11 +74,50 @@ class Broker:
         self.sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, self.rng)
 
 
+class Host(Protocol):
+    """What answers requests: a broker or a controller."""
+
+    metrics: Metrics
+
+    @property
+    def on_bug(self) -> Callable[[BaseException], None]: ...
+
+    def on_storage_error(self, error: StorageError) -> None: ...
+
+
+class Context(Protocol):
+    """One request on its way: what answers it, and who asked."""
+
+    version: int
+    client_id: str | None
+
+    @property
+    def host(self) -> Host: ...
+
+
 @dataclass(slots=True)
 class RequestContext:
-    """One request on its way: the broker that answers it, and the client that asked."""
+    """A request to a broker."""
 
     broker: Broker
     connection: Connection
     version: int
     client_id: str | None
+
+    @property
+    def host(self) -> Host:
+        return self.broker
+
+
+@dataclass(slots=True)
+class ControllerContext:
+    """A request to a controller, or for one; without a connection it comes from this very node."""
+
+    odin: Odin
+    connection: Connection | None
+    version: int
+    client_id: str | None
+
+    @property
+    def host(self) -> Host:
+        return self.odin

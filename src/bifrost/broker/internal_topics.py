@@ -1,25 +1,24 @@
 """The topics that the cluster makes for itself, when somebody first needs them.
 
-Their settings ask for three replicas by default. Kafka waits until there are so many brokers; here a cluster that has
-fewer makes do with those it has, so that one node works without a word of configuration (ADR 0011).
+Their settings ask for three replicas by default, and Kafka waits until there are so many brokers. Here they have one:
+partitions are not replicated yet, and one node works without a word of configuration (ADR 0011).
 """
 
 from __future__ import annotations
 
-from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.topics import NewTopic
 from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.settings import Settings
 
 
-def new_topic(name: str, settings: Settings, image: MetadataImage) -> NewTopic:
+def new_topic(name: str, settings: Settings) -> NewTopic:
     """What to create when a topic is needed that nobody has described: an internal one has settings of its own."""
     if name != OFFSETS_TOPIC:
         return NewTopic(name)
     return NewTopic(
         name,
         partitions=settings.offsets_topic_num_partitions,
-        replication_factor=min(settings.offsets_topic_replication_factor, len(image.live_brokers())),
+        replication_factor=1,
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),

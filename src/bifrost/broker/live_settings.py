@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bifrost.controller.core.configs import current_settings
-from bifrost.controller.core.image import EVERY_BROKER, MetadataImage
+from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, MetadataImage
 from bifrost.log.config import LogConfig
 from bifrost.settings import Settings, TopicConfig, TopicDescriber
 
 
 class LiveSettings:
-    """Reads the image, so it belongs to the loop's thread; `refresh` has to be called when the image changed."""
+    """Reads the image, so it belongs to the loop's thread; `on_change` has to be called when the image changed."""
 
     def __init__(self, started_with: Settings, image: MetadataImage) -> None:
         self.started_with = started_with
@@ -44,11 +45,13 @@ class LiveSettings:
         self._followers.append(follower)
         follower(self.now)
 
-    def refresh(self) -> None:
-        """Configs of brokers have changed."""
-        self._take_in()
-        for follower in self._followers:
-            follower(self.now)
+    def on_change(self, _image: MetadataImage, delta: Delta) -> None:
+        """The metadata has changed; what is stored for this broker or for all may be among it."""
+        names = (EVERY_BROKER, str(self.started_with.node_id))
+        if any((BROKER_RESOURCE, name) in delta.configs for name in names):
+            self._take_in()
+            for follower in self._followers:
+                follower(self.now)
 
     def topic_config(self, name: str) -> TopicConfig:
         """The topic's configs on this node; those of a topic that nobody knows are the broker's defaults."""

@@ -15,6 +15,7 @@ from bifrost.errors import ErrorCode
 from bifrost.protocol.metadata import BrokerMetadata, PartitionMetadata, encode_topic
 from bifrost.types import NodeId
 
+_NOBODY = -1
 _State = tuple[int, int]
 """When the topic and when any broker last changed: offsets of the metadata log."""
 
@@ -34,8 +35,9 @@ class MetadataCache:
 
     @property
     def controller_id(self) -> int:
-        """A live broker: clients send it what only a controller may decide."""
-        return self._node_id
+        """A live broker: clients send it what only a controller may decide, and look for it among the live ones."""
+        live = self._image.live_brokers()
+        return self._node_id if self._node_id in live else next(iter(live), _NOBODY)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name behind an id, if there is such a topic."""

@@ -15,39 +15,44 @@ import random
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
+from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.known_topics import KnownTopics
+from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
+from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.publisher import Publisher
+from bifrost.broker.registry import answer_here
 from bifrost.broker.server import Server
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock, SystemClock
-from bifrost.controller.core.brokers import Registration
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.driver import Controller
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
-from bifrost.log.checkpoints import encode_uuid
 from bifrost.log.config import FlushPolicy
 from bifrost.log.disk import DirectoryInUseError, Disk
-from bifrost.log.log_directory import LogDirectory, new_directory_id
+from bifrost.log.log_directory import LogDirectory
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.real_disk import RealDisk
 from bifrost.metrics import Metrics
 from bifrost.peers.transport import TcpTransport, Transport
-from bifrost.raft.solo import SoloLog
 from bifrost.replication.manager import ReplicaManager
 from bifrost.settings import Settings
 from bifrost.types import NodeId
 
 _log = logging.getLogger(__name__)
+
+_CONTROLLER_PATIENCE_MS: Final = 30_000
+"""How long what a client asked may wait for an election, or for its commit; clients themselves wait a minute."""
+_LEAVE_S: Final = 5.0
+"""How long a broker that stops waits for others to take over what it leads."""
 
 
 class StartError(Exception):
@@ -72,6 +77,7 @@ class Node:
         self._disk = disk
         self._clock = clock
         self._rng = rng
+        self._transport = transport
         self._recovery_pool = recovery_pool
         self._server = Server(settings, transport, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
@@ -80,12 +86,13 @@ class Node:
         self._stopping: asyncio.Future[bool] = self._loop.create_future()
         self._replicas = ReplicaManager()
         self._logs: LogManager | None = None
-        self._controller: Controller | None = None
+        self._odin: Odin | None = None
         self._groups: GroupCoordinator | None = None
         self._broker: Broker | None = None
-        self._metadata_log: SoloLog | None = None
         self._directories: list[LogDirectory] = []
-        self._epoch = -1
+        self._lifecycle: BrokerLifecycle | None = None
+        self._heartbeats: asyncio.Task[None] | None = None
+        self._channels: list[ControllerChannel] = []
         self._bug: BaseException | None = None
 
     @property
@@ -106,28 +113,41 @@ class Node:
         await self._server.bind()
         # From here on the settings tell what clients are told, which with port 0 was not known before.
         told = tuple(f"{one.listener}://{one.host}:{one.port}" for one in self._server.endpoints())
-        self.settings = replace(self.settings, advertised_listeners=told)
+        self.settings = replace(self.settings, advertised_listeners=told or None)
         self._claim_directories()
-        controller = await self._open_controller()
-        live = LiveSettings(self.settings, controller.image)
-        logs = await self._open_logs(controller.image, live)
+        odin = await self._open_odin()
+        if "broker" in self.settings.process_roles:
+            await self._start_broker(odin)
+        _log.info(
+            "node started id=%d roles=%s address=%s",
+            self._node_id, ",".join(self.settings.process_roles), self.address,
+        )  # fmt: skip
+
+    async def _start_broker(self, odin: Odin) -> None:
+        node_id, image, live = self._node_id, odin.replica.image, odin.live
+        logs = await self._open_logs(image, live)
         live.follow(self._server.reconfigure)
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
-        node_id = self._node_id
-        self._epoch = await controller.register_broker(
-            Registration(
-                broker_id=node_id,
-                cluster_id=controller.image.cluster_id or "",
-                incarnation=self._rng.randbytes(16),
-                endpoints=self._server.endpoints(),
-                rack=self.settings.broker_rack,
-            )
+        channel = ControllerChannel(
+            odin, self._transport, answer_here, patience_ms=_CONTROLLER_PATIENCE_MS, purpose="requests"
         )
+        heartbeats = ControllerChannel(
+            odin,
+            self._transport,
+            answer_here,
+            patience_ms=self.settings.controller_quorum_request_timeout_ms,
+            purpose="heartbeats",
+        )
+        self._channels = [channel, heartbeats]
+        self._lifecycle = lifecycle = BrokerLifecycle(
+            odin, heartbeats, broker_id=node_id, incarnation=self._rng.randbytes(16)
+        )
+        await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
         waiters = Waiters(self._loop)
-        metadata = MetadataCache(controller.image, node_id)
+        metadata = MetadataCache(image, node_id)
         self._groups = GroupCoordinator(
             self.settings,
-            KnownTopics(controller.image),
+            KnownTopics(image),
             waiters,
             loop=self._loop,
             clock=self._clock,
@@ -135,8 +155,8 @@ class Node:
             on_storage_error=self._on_storage_error,
         )
         publisher = Publisher(node_id, live, logs, self._replicas, waiters, metadata, self._groups)
-        publisher.publish_all(controller.image)
-        controller.subscribe(publisher.publish)
+        publisher.publish_all(image)
+        odin.replica.subscribe(publisher.publish)
         self._broker = broker = Broker(
             live=live,
             node_id=node_id,
@@ -144,19 +164,21 @@ class Node:
             rng=self._rng,
             loop=self._loop,
             logs=logs,
-            controller=controller,
+            odin=odin,
+            channel=channel,
             replicas=self._replicas,
             waiters=waiters,
             metadata=metadata,
-            producer_ids=ProducerIds(controller, node_id, self._epoch),
+            producer_ids=ProducerIds(channel, node_id, lifecycle.epoch),
             groups=self._groups,
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
-        self._spawn(self._look_after(logs, publisher, controller.image), "housekeeping")
+        self._spawn(self._look_after(logs, publisher, image), "housekeeping")
         self._spawn(self._groups.run(), "group coordinator")
         await self._server.serve(broker)
-        _log.info("node started id=%d epoch=%d partitions=%d address=%s", node_id, self._epoch, len(logs), self.address)
+        self._heartbeats = self._spawn(lifecycle.run(self.settings.broker_heartbeat_interval_ms), "heartbeats")
+        await lifecycle.until_unfenced()
 
     def _claim_directories(self) -> None:
         """Before anything is read: a second node on the same files would ruin them."""
@@ -170,16 +192,23 @@ class Node:
             except StorageError:
                 continue  # it cannot even be locked: the log manager takes it offline, the metadata log says why
 
-    async def _open_controller(self) -> Controller:
+    async def _open_odin(self) -> Odin:
         """The metadata comes first: it knows the cluster's id and the configs of every log."""
-        directory = self.settings.metadata_directory
-        self._metadata_log = SoloLog.open(self._disk, directory, self.settings, self._clock)
-        controller = Controller(self._metadata_log, self.settings, self._rng, on_failure=self._on_bug)
-        controller.load()
-        self._controller = controller
-        self._spawn(controller.run(), "controller")
-        await controller.open_cluster(controller.image.cluster_id or encode_uuid(new_directory_id(self._rng)))
-        return controller
+        odin = Odin.open(
+            self.settings,
+            self._disk,
+            transport=self._transport,
+            clock=self._clock,
+            rng=self._rng,
+            metrics=self.metrics,
+            on_failure=self._on_bug,
+        )
+        self._odin = odin
+        await self._server.serve_controllers(odin)
+        odin.start()
+        self._spawn(odin.run(), "controller")
+        await odin.until_founded()
+        return odin
 
     async def _open_logs(self, image: MetadataImage, live: LiveSettings) -> LogManager:
         settings, node_id = self.settings, self._node_id
@@ -218,21 +247,26 @@ class Node:
     async def _close(self, *, clean: bool) -> None:
         """Shut the doors, then the books. Unclean: as a crash would leave things."""
         self.request_stop(clean)
+        if self._lifecycle is not None:
+            if clean:
+                await self._lifecycle.leave(_LEAVE_S)
+            self._lifecycle.close()
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+        for channel in self._channels:
+            channel.close()
         await self._server.close(clean=clean)
         if self._groups is not None:
             self._groups.close()
-        if self._controller is not None:
-            self._controller.close()
+        if self._odin is not None:
+            await self._odin.stop(clean=clean)
         # They end by themselves. To cancel them would leave the threads that write for them at work on the same files.
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._logs is not None and clean:
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
-            await self._logs.close(broker_epoch=self._epoch)
-        if self._metadata_log is not None and clean:
-            try:
-                self._metadata_log.close()
-            except StorageError as error:
-                _log.warning("metadata log not closed in order error=%r", str(error))
+            await self._logs.close(broker_epoch=-1 if self._lifecycle is None else self._lifecycle.epoch)
+        if self._odin is not None and clean:
+            self._odin.close()
         for directory in self._directories:
             directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)
@@ -258,10 +292,11 @@ class Node:
             return False
         return True
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(self._on_task_done)
         self._tasks.append(task)
+        return task
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from bifrost.controller.driver import Controller
+from bifrost.broker.controller_channel import ControllerChannel
+from bifrost.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from bifrost.types import NodeId
 
 
 class ProducerIds:
     """Hands out ids; each is handed out once in the life of the cluster."""
 
-    def __init__(self, controller: Controller, node_id: NodeId, broker_epoch: int) -> None:
-        self._controller = controller
+    def __init__(self, channel: ControllerChannel, node_id: NodeId, broker_epoch: int) -> None:
+        self._channel = channel
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._next = 0
@@ -22,9 +23,9 @@ class ProducerIds:
     async def next_id(self) -> int:
         async with self._refill:
             if self._next == self._end:
-                block = await self._controller.allocate_producer_ids(
-                    broker_id=self._node_id, broker_epoch=self._broker_epoch
-                )
-                self._next, self._end = block.start, block.stop
+                request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch)
+                block = await self._channel.ask(request, AllocateProducerIdsResponse)
+                self._next = block.producer_id_start
+                self._end = block.producer_id_start + block.producer_id_len
             self._next += 1
             return self._next - 1

@@ -69,8 +69,6 @@ class Publisher:
 
     def publish(self, image: MetadataImage, delta: Delta) -> None:
         """Act on what has changed."""
-        if self._mine(delta):
-            self._live.refresh()
         for topic in delta.topics_deleted.values():
             self._metadata.forget(topic.topic_id)
             for index in range(len(topic.partitions)):

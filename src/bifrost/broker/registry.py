@@ -1,7 +1,11 @@
-"""The one table of APIs: what is dispatched is what ApiVersions announces. Part of hot path 2/9.
+"""The tables of APIs: what is dispatched is what ApiVersions announces. Part of hot path 2/9.
 
-A handler is registered where it is written, with the versions that it answers. Most handlers see one message class,
+There is one for the listeners that clients use (`APIS`), and one for those of the quorum (`CONTROLLER_APIS`). A handler
+is registered where it is written, with the versions that it answers. Most handlers see one message class,
 whatever version travelled; Produce and Fetch are raw: they read the frame in place and write their own answer.
+
+What only the active controller may decide is in both tables (`admin_api`): a broker passes it on, unless its own node
+is the one.
 
 This is the only file that may catch everything: here a bug becomes UNKNOWN_SERVER_ERROR, a line in the log and a
 counter, and never a crash of somebody else's request.
@@ -11,17 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from bifrost.broker.connection import PIPELINED, Buffers, Connection, Reply
-from bifrost.broker.context import Broker, RequestContext
+from bifrost.broker.context import Broker, Context, ControllerContext, Host, RequestContext
+from bifrost.broker.odin import Odin
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
 from bifrost.protocol.frame import (
+    LENGTH_BYTES,
     RequestHeader,
     has_flexible_response_header,
     read_request_header,
@@ -36,8 +42,8 @@ log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 8 << 10
 
-RawHandler = Callable[[Broker, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
-Handler = Callable[[RequestContext, Any], Message | bytes | Awaitable[Message | bytes]]
+RawHandler = Callable[[Any, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
+Handler = Callable[[Any, Any], Message | bytes | Awaitable[Message | bytes]]
 ErrorAnswer = Callable[[Any, ErrorCode, str], Message]
 
 
@@ -50,14 +56,18 @@ class Api:
     announced_min: int
     start: RawHandler
     handler: Callable[..., Any]
+    on_error: ErrorAnswer | None = None
+    is_for_anybody: bool = False
+    """Whether a broker may pass it on for a client."""
 
 
 APIS: dict[int, Api] = {}
+CONTROLLER_APIS: dict[int, Api] = {}
 
 
-def _register(entry: Api) -> None:
-    assert entry.key not in APIS, f"{entry.key.name} registered twice"
-    APIS[entry.key] = entry
+def _register(table: dict[int, Api], entry: Api) -> None:
+    assert entry.key not in table, f"{entry.key.name} registered twice"
+    table[entry.key] = entry
 
 
 def raw_api(key: ApiKey, versions: range, announced_min: int | None = None) -> Callable[[RawHandler], RawHandler]:
@@ -65,7 +75,17 @@ def raw_api(key: ApiKey, versions: range, announced_min: int | None = None) -> C
 
     def register(handler: RawHandler) -> RawHandler:
         low = versions.start if announced_min is None else announced_min
-        _register(Api(key, versions, low, handler, handler))
+        _register(APIS, Api(key, versions, low, handler, handler))
+        return handler
+
+    return register
+
+
+def raw_controller_api(key: ApiKey, versions: range) -> Callable[[RawHandler], RawHandler]:
+    """The same, for the quorum's listeners."""
+
+    def register(handler: RawHandler) -> RawHandler:
+        _register(CONTROLLER_APIS, Api(key, versions, versions.start, handler, handler))
         return handler
 
     return register
@@ -79,16 +99,103 @@ def api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None) -> Ca
     """
 
     def register(handler: Handler) -> Handler:
-        answer = on_error or _default_error(key)
-
-        def start(broker: Broker, connection: Connection, header: RequestHeader, body: memoryview, at: int) -> Any:
-            context = RequestContext(broker, connection, header.api_version, header.client_id)
-            return _start(handler, answer, context, header, body, at)
-
-        _register(Api(key, versions, versions.start, start, handler))
+        start = _starter(handler, on_error or _default_error(key), RequestContext)
+        _register(APIS, Api(key, versions, versions.start, start, handler))
         return handler
 
     return register
+
+
+def controller_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None) -> Callable[[Handler], Handler]:
+    """Register a handler of messages for the quorum's listeners."""
+
+    def register(handler: Handler) -> Handler:
+        start = _starter(handler, on_error or _default_error(key), ControllerContext)
+        _register(CONTROLLER_APIS, Api(key, versions, versions.start, start, handler))
+        return handler
+
+    return register
+
+
+def admin_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None) -> Callable[[Handler], Handler]:
+    """Register what the active controller decides, whichever node was asked."""
+
+    def register(handler: Handler) -> Handler:
+        answer = on_error or _default_error(key)
+        here = _starter(handler, answer, ControllerContext)
+
+        def start(
+            broker: Broker, connection: Connection, header: RequestHeader, frame: memoryview, at: int
+        ) -> Buffers | Reply | None:
+            if broker.odin.controller.is_active:
+                return here(broker.odin, connection, header, frame, at)
+            return _pass_on(answer, broker, connection, header, frame, at)
+
+        _register(APIS, Api(key, versions, versions.start, start, handler))
+        _register(CONTROLLER_APIS, Api(key, versions, versions.start, here, handler, answer, is_for_anybody=True))
+        return handler
+
+    return register
+
+
+def _starter(handler: Handler, on_error: ErrorAnswer, kind: Callable[..., Context]) -> RawHandler:
+    def start(host: Host, connection: Connection, header: RequestHeader, body: memoryview, at: int) -> Any:
+        context = kind(host, connection, header.api_version, header.client_id)
+        return _start(handler, on_error, context, connection, header, body, at)
+
+    return start
+
+
+def _pass_on(
+    on_error: ErrorAnswer, broker: Broker, connection: Connection, header: RequestHeader, frame: memoryview, at: int
+) -> Reply:
+    """Let the active controller answer (KIP-590). The request is read here all the same: a broken one ends here."""
+    request, _ = _reader(header.api_key, header.api_version)(frame, at)
+    reply = Reply(connection)
+    pending = asyncio.ensure_future(broker.channel.forward(bytes(frame), connection.peer))
+    reply.cancel = pending.cancel
+
+    def finish(done: asyncio.Future[bytes]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            answer = done.result()
+            reply.send((len(answer).to_bytes(LENGTH_BYTES, "big") + answer,))
+        elif isinstance(error, ApiError):
+            reply.send(_encode(header, on_error(request, error.code, error.detail)))
+        else:
+            reply.fail(error)
+
+    pending.add_done_callback(finish)
+    return reply
+
+
+async def answer_here(odin: Odin, request: Message) -> Message:
+    """The answer of this node's own controller to its own broker; ApiError if it is refused as a whole."""
+    handler = CONTROLLER_APIS[request.api].handler
+    answer = handler(ControllerContext(odin, None, request.versions[-1], None), request)
+    message: Message = await answer if isinstance(answer, Awaitable) else answer
+    return message
+
+
+async def answer_inside(odin: Odin, connection: Connection | None, frame: bytes) -> bytes:
+    """The answer to a request that a broker passed on, header and all; ApiError if it is not to be passed on."""
+    header, at = read_request_header(frame)
+    entry = CONTROLLER_APIS.get(header.api_key)
+    if entry is None or not entry.is_for_anybody or header.api_version not in entry.versions:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"api {header.api_key} is not passed on")
+    request, _ = _reader(header.api_key, header.api_version)(frame, at)
+    ctx = ControllerContext(odin, connection, header.api_version, header.client_id)
+    try:
+        answer = entry.handler(ctx, request)
+        answer = await answer if isinstance(answer, Awaitable) else answer
+    except ApiError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            raise  # the broker asks somebody else
+        assert entry.on_error is not None, f"{entry.key.name} has no way to refuse"
+        answer = entry.on_error(request, error.code, error.detail)
+    return b"".join(map(bytes, _encode(header, answer)))[LENGTH_BYTES:]  # type: ignore[arg-type]
 
 
 def _default_error(key: ApiKey) -> ErrorAnswer:
@@ -99,7 +206,13 @@ def _default_error(key: ApiKey) -> ErrorAnswer:
 
 
 def _start(
-    handler: Handler, on_error: ErrorAnswer, ctx: RequestContext, header: RequestHeader, body: memoryview, at: int
+    handler: Handler,
+    on_error: ErrorAnswer,
+    ctx: Context,
+    connection: Connection,
+    header: RequestHeader,
+    body: memoryview,
+    at: int,
 ) -> Buffers | Reply:
     request, _ = _reader(header.api_key, header.api_version)(body, at)
     try:
@@ -108,7 +221,7 @@ def _start(
         answer = _failed(on_error, ctx, request, error)
     if isinstance(answer, Message | bytes):
         return _encode(header, answer)
-    reply = Reply(ctx.connection, pipelined=header.api_key in PIPELINED)
+    reply = Reply(connection, pipelined=header.api_key in PIPELINED)
     pending = asyncio.ensure_future(answer)
     reply.cancel = pending.cancel  # the reply also keeps a task alive
     pending.add_done_callback(partial(_finish, reply, on_error, ctx, header, request))
@@ -123,7 +236,7 @@ def _reader(api_key: int, version: int) -> Callable[[Buffer, int], tuple[Message
 def _finish(
     reply: Reply,
     on_error: ErrorAnswer,
-    ctx: RequestContext,
+    ctx: Context,
     header: RequestHeader,
     request: Message,
     done: asyncio.Future[Message | bytes],
@@ -149,38 +262,39 @@ def _encode(header: RequestHeader, answer: Message | bytes) -> Buffers:
     return (prefix + body,) if len(body) <= _SMALL_BYTES else (prefix, body)
 
 
-def _failed(on_error: ErrorAnswer, ctx: RequestContext, request: Any, error: Exception) -> Message:
+def _failed(on_error: ErrorAnswer, ctx: Context, request: Any, error: Exception) -> Message:
     """Turn a failure into an answer, or raise it on when no answer is right."""
     if isinstance(error, ApiError):
         return on_error(request, error.code, error.detail)
     if isinstance(error, StorageError):
-        ctx.broker.on_storage_error(error)
+        ctx.host.on_storage_error(error)
         return on_error(request, ErrorCode.KAFKA_STORAGE_ERROR, "the disk failed")
     if isinstance(error, ProtocolError):
         raise error
-    unexpected(ctx.broker, type(request).__name__, error)
+    unexpected(ctx.host, type(request).__name__, error)
     return on_error(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
 
-def unexpected(broker: Broker, what: str, error: Exception) -> None:
+def unexpected(host: Host, what: str, error: Exception) -> None:
     """A bug: say so, count it, and stop the node when it broke a promise of ours."""
-    broker.metrics.unexpected_errors += 1
+    host.metrics.unexpected_errors += 1
     log.error("unexpected error request=%s", what, exc_info=error)
     if isinstance(error, AssertionError):
-        broker.on_bug(error)
+        host.on_bug(error)
 
 
 class ApiDispatcher:
     """Finds the handler of each frame. See broker.connection for what it may return."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._requests = broker.metrics.requests
-        self._max_bytes = broker.settings.request_max_bytes
+    def __init__(self, host: Host, apis: Mapping[int, Api] | None = None, *, max_bytes: int) -> None:
+        self._host = host
+        self._apis = APIS if apis is None else apis
+        self._requests = host.metrics.requests
+        self._max_bytes = max_bytes
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
         header, at = read_request_header(frame)
-        entry = APIS.get(header.api_key)
+        entry = self._apis.get(header.api_key)
         if entry is None or header.api_version not in entry.versions:
             if header.api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(header)
@@ -190,22 +304,22 @@ class ApiDispatcher:
             raise ProtocolError(f"{entry.key.name} of {len(frame)} bytes, {self._max_bytes} are allowed")
         self._requests[header.api_key] += 1
         try:
-            return entry.start(self._broker, connection, header, frame, at)
+            return entry.start(self._host, connection, header, frame, at)
         except ProtocolError:
             raise
         except Exception as error:
-            unexpected(self._broker, entry.key.name, error)
+            unexpected(self._host, entry.key.name, error)
             raise ProtocolError(f"{entry.key.name} failed") from error
 
     def _unknown_api_versions(self, header: RequestHeader) -> Buffers:
         """KIP-511: answered in the oldest format, so that every client can read it and try again."""
-        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=announced())
+        answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=announced(self._apis))
         return _encode(header._replace(api_version=0), answer)
 
 
-def announced() -> list[ApiVersion]:
-    """What ApiVersions tells."""
+def announced(apis: Mapping[int, Api] | None = None) -> list[ApiVersion]:
+    """What ApiVersions tells on listeners that have these APIs."""
     return [
         ApiVersion(api_key=key, min_version=entry.announced_min, max_version=entry.versions.stop - 1)
-        for key, entry in sorted(APIS.items())
+        for key, entry in sorted((APIS if apis is None else apis).items())
     ]

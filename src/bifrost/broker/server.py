@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Callable, Iterable, Mapping
 
 from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
+from bifrost.broker.odin import Odin
 from bifrost.broker.receive import BufferPool
-from bifrost.broker.registry import ApiDispatcher
+from bifrost.broker.registry import CONTROLLER_APIS, ApiDispatcher
 from bifrost.controller.core.records import Endpoint
 from bifrost.metrics import Metrics
 from bifrost.peers.transport import Listening, Transport
@@ -32,39 +34,57 @@ class Server:
         self._metrics = metrics
         self._pool = BufferPool(settings.queued_max_request_bytes)
         self._doors: list[tuple[Listener, Listening]] = []
+        self._controller_doors: list[tuple[Listener, Listening]] = []
         self._connections: dict[Connection, None] = {}
         self._dispatcher: ApiDispatcher | None = None
+        self._controller_dispatcher: ApiDispatcher | None = None
         self._idle_check: asyncio.TimerHandle | None = None
         self._all_closed = asyncio.Event()
 
     @property
     def address(self) -> str:
-        """What a client of the first listener should bootstrap from."""
-        first = self.endpoints()[0]
+        """What a client of the first listener should bootstrap from; that of the quorum, where there is no other."""
+        first = (self.endpoints() or self.controller_endpoints())[0]
         host = f"[{first.host}]" if ":" in first.host else first.host
         return f"{host}:{first.port}"
 
     async def bind(self) -> None:
         """Take every address, so that ports are known; nobody is let in yet."""
-        for listener in self._settings.broker_listeners:
-            try:
-                door = await self._transport.listen(
-                    listener.host,
-                    listener.port,
-                    lambda name=listener.name: self._accept(name),  # type: ignore[misc]
-                    backlog=self._settings.socket_listen_backlog_size,
-                )
-            except OSError as error:
-                # The loop's own text repeats the address; errors of name look-up have numbers of their own, below 0.
-                reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-                raise OSError(error.errno, f"cannot listen on {listener}: {reason}") from error
-            self._doors.append((listener, door))
+        roles = self._settings.process_roles
+        if "broker" in roles:
+            for listener in self._settings.broker_listeners:
+                self._doors.append((listener, await self._listen(listener, self._accept_client)))
+        if "controller" in roles:
+            for listener in self._settings.controller_listeners:
+                self._controller_doors.append((listener, await self._listen(listener, self._accept_controller)))
+
+    async def _listen(self, listener: Listener, accept: Callable[[str], Connection]) -> Listening:
+        try:
+            return await self._transport.listen(
+                listener.host,
+                listener.port,
+                lambda: accept(listener.name),
+                backlog=self._settings.socket_listen_backlog_size,
+            )
+        except OSError as error:
+            # The loop's own text repeats the address; errors of name look-up have numbers of their own, below 0.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise OSError(error.errno, f"cannot listen on {listener}: {reason}") from error
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """What clients are told: advertised where something is, else what is open."""
         advertised = {listener.name: listener for listener in self._settings.advertised}
+        return self._told(self._doors, advertised)
+
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the quorum is reached on this node."""
+        return self._told(self._controller_doors, {})
+
+    def _told(
+        self, doors: Iterable[tuple[Listener, Listening]], advertised: Mapping[str, Listener]
+    ) -> tuple[Endpoint, ...]:
         found = []
-        for listener, door in self._doors:
+        for listener, door in doors:
             told = advertised.get(listener.name, listener)
             host = told.host if told.host not in ("", "0.0.0.0", "::") else self._transport.host_name()
             found.append(Endpoint(listener.name, host, told.port or door.port, listener.protocol))
@@ -74,9 +94,17 @@ class Server:
         """From now on these count; connections that were let in stay."""
         self._settings = settings
 
+    async def serve_controllers(self, odin: Odin) -> None:
+        """Let in those who vote, those who follow, and brokers: before any client, for the quorum comes first."""
+        self._controller_dispatcher = ApiDispatcher(
+            odin, CONTROLLER_APIS, max_bytes=self._settings.socket_request_max_bytes
+        )
+        for _, door in self._controller_doors:
+            await door.start()
+
     async def serve(self, broker: Broker) -> None:
         """Let clients in."""
-        self._dispatcher = ApiDispatcher(broker)
+        self._dispatcher = ApiDispatcher(broker, max_bytes=self._settings.request_max_bytes)
         for _, door in self._doors:
             await door.start()
         self._schedule_idle_check()
@@ -85,7 +113,7 @@ class Server:
         """Close the doors and every connection; in good order, what is already answered still leaves."""
         if self._idle_check is not None:
             self._idle_check.cancel()
-        for _, door in self._doors:
+        for _, door in (*self._doors, *self._controller_doors):
             door.close()
         for connection in list(self._connections):
             connection.close() if clean else connection.abort()
@@ -100,10 +128,17 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
 
-    def _accept(self, listener: str) -> Connection:
+    def _accept_client(self, listener: str) -> Connection:
         assert self._dispatcher is not None, "a door was opened before there was somebody to answer it"
+        return self._accept(listener, self._dispatcher)
+
+    def _accept_controller(self, listener: str) -> Connection:
+        assert self._controller_dispatcher is not None, "a door was opened before there was somebody to answer it"
+        return self._accept(listener, self._controller_dispatcher)
+
+    def _accept(self, listener: str, dispatcher: ApiDispatcher) -> Connection:
         return Connection(
-            self._dispatcher,
+            dispatcher,
             self._pool,
             self._metrics,
             listener=listener,

@@ -229,6 +229,37 @@ class Settings(CoordinatorSettings):
     metadata_log_segment_ms: int = long(
         "metadata.log.segment.ms", 604_800_000, at_least=1, doc="Start a new metadata segment at this age."
     )
+    controller_quorum_election_timeout_ms: int = key(
+        "controller.quorum.election.timeout.ms", 1_000, at_least=1,
+        doc="How long a voter that knows of no leader waits before it asks for support, and for votes.",
+    )
+    controller_quorum_election_backoff_max_ms: int = key(
+        "controller.quorum.election.backoff.max.ms", 1_000, at_least=1,
+        doc="The longest pause between two attempts to be elected.",
+    )
+    controller_quorum_fetch_timeout_ms: int = key(
+        "controller.quorum.fetch.timeout.ms", 2_000, at_least=1,
+        doc="How long a leader may be silent before another is looked for. A dead one is noticed at once.",
+    )
+    controller_quorum_request_timeout_ms: int = key(
+        "controller.quorum.request.timeout.ms", 2_000, at_least=1, doc="How long to wait for a controller's answer."
+    )
+    controller_quorum_retry_backoff_ms: int = key(
+        "controller.quorum.retry.backoff.ms", 20, at_least=1, doc="The pause before a controller is asked again."
+    )
+    controller_quorum_fetch_max_bytes: int = key(
+        "controller.quorum.fetch.max.bytes", 1 << 20, at_least=1, doc="Metadata in one answer to a fetch."
+    )
+    controller_quorum_fetch_snapshot_max_bytes: int = key(
+        "controller.quorum.fetch.snapshot.max.bytes", 1 << 20, at_least=1, doc="Bytes of a snapshot in one answer."
+    )
+    broker_session_timeout_ms: int = key(
+        "broker.session.timeout.ms", 9_000, at_least=1,
+        doc="A broker that is silent for so long is fenced. One whose connection breaks is fenced at once.",
+    )
+    broker_heartbeat_interval_ms: int = key(
+        "broker.heartbeat.interval.ms", 2_000, at_least=1, doc="How often a broker tells the controller that it lives."
+    )
     controller_max_pending_requests: int = key(
         "controller.max.pending.requests", 10_000, at_least=1, own=True,
         doc="Changes that may wait for the controller; more are answered with THROTTLING_QUOTA_EXCEEDED.",

@@ -110,7 +110,9 @@ class Hosting:
 
     def commit(self, *records: MetadataRecord) -> None:
         """One change of the metadata, published."""
-        self.publisher.publish(self.image, apply(self.image, records))
+        delta = apply(self.image, records)
+        self.live.on_change(self.image, delta)
+        self.publisher.publish(self.image, delta)
 
     def create(self, name: str, partitions: int = 1, number: int = 100, **configs: str) -> None:
         new = NewTopic(name, partitions, 1, configs=[(key.replace("_", "."), text) for key, text in configs.items()])

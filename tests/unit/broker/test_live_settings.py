@@ -17,8 +17,7 @@ STARTED = Settings(node_id=1, message_max_bytes=100, max_connections=10)
 
 
 def changed(image: MetadataImage, live: LiveSettings, broker: str, name: str, text: str | None) -> Settings:
-    apply(image, [ConfigChanged(4, broker, name, text)])
-    live.refresh()
+    live.on_change(image, apply(image, [ConfigChanged(4, broker, name, text)]))
     return live.now
 
 

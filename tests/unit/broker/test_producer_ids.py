@@ -8,25 +8,28 @@ import pytest
 
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from bifrost.types import NodeId
 from tests.unit.broker.stand_ins import on_loop
 
 
 class Blocks:
-    """A controller that hands out blocks of ten, or fails."""
+    """A channel to a controller that hands out blocks of ten, or fails."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int]] = []
         self.failure: ApiError | None = None
         self._next = 0
 
-    async def allocate_producer_ids(self, *, broker_id: int, broker_epoch: int) -> range:
+    async def ask(
+        self, request: AllocateProducerIdsRequest, kind: type[AllocateProducerIdsResponse]
+    ) -> AllocateProducerIdsResponse:
         await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
-        self.asked.append((broker_id, broker_epoch))
+        self.asked.append((request.broker_id, request.broker_epoch))
         self._next += 10
-        return range(self._next - 10, self._next)
+        return kind(producer_id_start=self._next - 10, producer_id_len=10)
 
 
 def make() -> tuple[ProducerIds, Blocks]:

@@ -53,7 +53,7 @@ class Served:
         self.broker = FakeBroker()
         self.closed: list[str | None] = []
         self.connection = Connection(
-            registry.ApiDispatcher(self.broker),  # type: ignore[arg-type]
+            registry.ApiDispatcher(self.broker, max_bytes=self.broker.settings.request_max_bytes),
             BufferPool(1 << 20),
             self.broker.metrics,
             listener="PLAINTEXT",

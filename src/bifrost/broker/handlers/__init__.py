@@ -1,6 +1,7 @@
 """The APIs, one file per state that they touch. Importing this package registers every one of them."""
 
 from bifrost.broker.handlers import (
+    brokers,
     cluster,
     configs,
     consumer_groups,
@@ -14,10 +15,12 @@ from bifrost.broker.handlers import (
     offsets,
     produce,
     producers,
+    quorum,
     topics,
 )
 
 __all__ = [
+    "brokers",
     "cluster",
     "configs",
     "consumer_groups",
@@ -31,5 +34,6 @@ __all__ = [
     "offsets",
     "produce",
     "producers",
+    "quorum",
     "topics",
 ]

@@ -29,11 +29,16 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 )
 def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """v3 names the client's software (KIP-511); v4 allows features that start at 0."""
-    if ctx.version >= 3:
+    check_software(ctx.version, request)
+    return ApiVersionsResponse(api_keys=announced())
+
+
+def check_software(version: int, request: ApiVersionsRequest) -> None:
+    """Refuse a client whose software has a name that no metric could have (KIP-511)."""
+    if version >= 3:
         for text in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(text):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"client software {text!r}")
-    return ApiVersionsResponse(api_keys=announced())
 
 
 @api(

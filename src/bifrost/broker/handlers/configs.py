@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from bifrost.broker.context import RequestContext
-from bifrost.broker.registry import api
+from bifrost.broker.context import ControllerContext, RequestContext
+from bifrost.broker.registry import admin_api, api
 from bifrost.controller.core.config_changes import AlteredResource, ConfigChange, ResourceChange
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE
 from bifrost.controller.core.names import check_topic_name
@@ -57,7 +57,7 @@ def _describe(
 
 
 def _entries(ctx: RequestContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    broker, image, name = ctx.broker, ctx.broker.controller.image, resource.resource_name
+    broker, image, name = ctx.broker, ctx.broker.image, resource.resource_name
     if resource.resource_type == TOPIC_RESOURCE:
         check_topic_name(name)
         if name not in image.topics:
@@ -111,13 +111,13 @@ def _refused(
     return _altered(AlteredResource(one.resource_type, one.resource_name, code, detail) for one in request.resources)
 
 
-@api(
+@admin_api(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     versions=range(2),
     on_error=lambda *refusal: IncrementalAlterConfigsResponse(responses=_refused(*refusal)),
 )
 async def incremental_alter_configs(
-    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+    ctx: ControllerContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Sets, deletes, and changes lists by items (KIP-339). v1 is flexible."""
     wanted = [
@@ -128,18 +128,16 @@ async def incremental_alter_configs(
         )
         for one in request.resources
     ]
-    altered = await ctx.broker.controller.alter_configs(
-        wanted, broker_id=ctx.broker.node_id, validate_only=request.validate_only
-    )
+    altered = await ctx.odin.controller.alter_configs(wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=_altered(altered))
 
 
-@api(
+@admin_api(
     ApiKey.ALTER_CONFIGS,
     versions=range(3),
     on_error=lambda *refusal: AlterConfigsResponse(responses=_refused(*refusal)),
 )
-async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(ctx: ControllerContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Replaces: whatever is not mentioned goes back to its default. v2 is flexible."""
     wanted = [
         ResourceChange(
@@ -147,9 +145,7 @@ async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> Al
         )
         for one in request.resources
     ]
-    altered = await ctx.broker.controller.alter_configs(
-        wanted, broker_id=ctx.broker.node_id, replace=True, validate_only=request.validate_only
-    )
+    altered = await ctx.odin.controller.alter_configs(wanted, replace=True, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=_altered(altered))
 
 
@@ -158,7 +154,7 @@ def list_config_resources(ctx: RequestContext, request: ListConfigResourcesReque
     """v0 lists client metrics, of which there are none here (KIP-714); v1 every type (KIP-1142)."""
     if ctx.version == 0:
         return ListConfigResourcesResponse()
-    image = ctx.broker.controller.image
+    image = ctx.broker.image
     names: dict[int, Iterable[str]] = dict.fromkeys(_CONFIG_RESOURCES, ())
     names |= {TOPIC_RESOURCE: image.topics, BROKER_RESOURCE: map(str, image.live_brokers())}
     types = dict.fromkeys(request.resource_types or _CONFIG_RESOURCES)

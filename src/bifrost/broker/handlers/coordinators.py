@@ -5,6 +5,7 @@ from __future__ import annotations
 from bifrost.broker.context import RequestContext
 from bifrost.broker.internal_topics import new_topic
 from bifrost.broker.registry import api
+from bifrost.broker.topic_creation import create_topics
 from bifrost.coordinator.router import OFFSETS_TOPIC, partition_for
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
@@ -47,18 +48,17 @@ async def find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest)
 async def _ensure_topic(ctx: RequestContext) -> None:
     """Kafka answers COORDINATOR_NOT_AVAILABLE while the topic is made; here the client need not ask again."""
     broker = ctx.broker
-    image = broker.controller.image
-    if OFFSETS_TOPIC in image.topics:
+    if OFFSETS_TOPIC in broker.image.topics:
         return
     try:
-        await broker.controller.create_topics([new_topic(OFFSETS_TOPIC, broker.settings, image)])
+        await create_topics(broker.channel, [new_topic(OFFSETS_TOPIC, broker.settings)])
     except ApiError as error:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail) from error
 
 
 def _find(ctx: RequestContext, key: str) -> Coordinator:
     """The leader of the group's partition, where clients of this listener reach it."""
-    image = ctx.broker.controller.image
+    image = ctx.broker.image
     topic = image.topics.get(OFFSETS_TOPIC)
     state = topic.partitions[partition_for(key, len(topic.partitions))] if topic is not None else None
     leader = image.brokers.get(state.leader) if state is not None and state.has_leader else None

@@ -9,6 +9,7 @@ from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.cluster import CLUSTER_OPERATIONS
 from bifrost.broker.internal_topics import new_topic
 from bifrost.broker.registry import api
+from bifrost.broker.topic_creation import create_topics
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.state import Topic
 from bifrost.errors import ApiError, ErrorCode
@@ -66,7 +67,7 @@ def _check_references(ctx: RequestContext, topics: Iterable[MetadataRequestTopic
 def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     if not (request.allow_auto_topic_creation and ctx.broker.settings.auto_create_topics_enable):
         return []
-    topics = ctx.broker.controller.image.topics
+    topics = ctx.broker.image.topics
     wanted = [topic for topic in request.topics or () if topic.topic_id == ZERO_UUID]
     named = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     return [name for name in named if name not in topics]
@@ -75,9 +76,9 @@ def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
 async def _create_and_answer(ctx: RequestContext, request: MetadataRequest, missing: list[str]) -> bytes:
     """Kafka answers that there is no such topic and lets the client ask again; here the topic is there at once."""
     broker = ctx.broker
-    wanted = [new_topic(name, broker.settings, broker.controller.image) for name in missing]
-    created = await broker.controller.create_topics(wanted)
-    refused = {topic.name: _as_lookup_error(topic.error) for topic in created if topic.error is not ErrorCode.NONE}
+    wanted = [new_topic(name, broker.settings) for name in missing]
+    created = await create_topics(broker.channel, wanted)
+    refused = {name: _as_lookup_error(error) for name, error in created.items() if error is not ErrorCode.NONE}
     return _answer(ctx, request, refused)
 
 
@@ -90,7 +91,7 @@ def _as_lookup_error(code: ErrorCode) -> ErrorCode:
 
 def _answer(ctx: RequestContext, request: MetadataRequest, refused: dict[str, ErrorCode] | None) -> bytes:
     """The whole answer; `refused` is None when every topic was asked for."""
-    cache, image = ctx.broker.metadata, ctx.broker.controller.image
+    cache, image = ctx.broker.metadata, ctx.broker.image
     if refused is None:
         topics = [_encode(ctx, request, topic) for topic in image.topics.values()]
     else:
@@ -114,7 +115,7 @@ def _distinct(topics: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTop
 def _look_up(
     ctx: RequestContext, request: MetadataRequest, wanted: MetadataRequestTopic, refused: dict[str, ErrorCode]
 ) -> bytes:
-    image = ctx.broker.controller.image
+    image = ctx.broker.image
     by_id = wanted.topic_id != ZERO_UUID
     topic = image.topics_by_id.get(wanted.topic_id.bytes) if by_id else image.topics.get(wanted.name or "")
     if topic is not None:
@@ -164,7 +165,7 @@ def describe_topic_partitions(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """KIP-966: topics in the order of their names, in pages; the cursor says where the next one starts."""
-    topics = ctx.broker.controller.image.topics
+    topics = ctx.broker.image.topics
     names = sorted({topic.name for topic in request.topics} or topics)
     first = request.cursor
     if first is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from uuid import UUID
 
-from bifrost.broker.context import RequestContext
-from bifrost.broker.registry import api
+from bifrost.broker.context import ControllerContext
+from bifrost.broker.registry import admin_api
 from bifrost.controller.core.partitions import MorePartitions
 from bifrost.controller.core.topics import CreatedTopic, NewTopic, TopicRef
 from bifrost.errors import ErrorCode
@@ -26,6 +26,8 @@ from bifrost.protocol.messages.topics import (
 )
 from bifrost.settings import TopicDescriber
 
+_ONE_REPLICA = "partitions have one replica each for now; ask for a replication factor of 1"
+
 
 def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> CreateTopicsResponse:
     names = dict.fromkeys(topic.name for topic in request.topics)
@@ -34,14 +36,26 @@ def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> C
     )
 
 
-@api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
-async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+@admin_api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
+async def create_topics(ctx: ControllerContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v7 the topic id (KIP-516)."""
-    created = await ctx.broker.controller.create_topics(
-        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+    wanted = [_new_topic(topic) for topic in request.topics]
+    refused = [topic for topic in wanted if _needs_replication(ctx, topic)]
+    created = await ctx.odin.controller.create_topics(
+        [topic for topic in wanted if topic not in refused], validate_only=request.validate_only
     )
-    describer = ctx.broker.live.topic_describer()
+    created += [CreatedTopic(topic.name, ErrorCode.INVALID_REPLICATION_FACTOR, _ONE_REPLICA) for topic in refused]
+    describer = ctx.odin.live.topic_describer()
     return CreateTopicsResponse(topics=[_result(describer, topic) for topic in created])
+
+
+def _needs_replication(ctx: ControllerContext, topic: NewTopic) -> bool:
+    """Whether it would have followers, which nothing keeps in step yet: writes would be less safe than they seem."""
+    if len(ctx.odin.replica.image.brokers) < 2:
+        return False  # the controller has its own reason to refuse it
+    default = ctx.odin.live.now.default_replication_factor
+    factor = default if topic.replication_factor == -1 and not topic.assignments else topic.replication_factor
+    return factor > 1 or any(len(replicas) > 1 for _, replicas in topic.assignments)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -81,12 +95,12 @@ def _none_deleted(request: DeleteTopicsRequest, code: ErrorCode, detail: str) ->
     )
 
 
-@api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted)
-async def delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+@admin_api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted)
+async def delete_topics(ctx: ControllerContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """v5 says why in words; v6 takes topic ids (KIP-516)."""
     refs = [TopicRef(name) for name in request.topic_names]
     refs += [TopicRef(topic.name, topic.topic_id.bytes) for topic in request.topics]
-    deleted = await ctx.broker.controller.delete_topics(refs)
+    deleted = await ctx.odin.controller.delete_topics(refs)
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(
@@ -107,10 +121,10 @@ def _none_grown(request: CreatePartitionsRequest, code: ErrorCode, detail: str) 
     )
 
 
-@api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown)
-async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+@admin_api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown)
+async def create_partitions(ctx: ControllerContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """KIP-195. v2 is flexible; v3 may be throttled (KIP-599)."""
-    results = await ctx.broker.controller.create_partitions(
+    results = await ctx.odin.controller.create_partitions(
         [
             MorePartitions(
                 topic.name,

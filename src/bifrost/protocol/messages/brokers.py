@@ -2,18 +2,20 @@
 
 # ruff: noqa: RUF012 - an empty list as default is not shared: msgspec makes a new one for every message
 
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.schema import I16, I32, I64, U16, Message, Struct, since, tag
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By their numbers."""
 
 
 class Listener(Struct):
     name: str
     host: str
     port: U16
-    # 0 plaintext, 1 TLS, 2 SASL without and 3 with TLS.
     security_protocol: I16
 
 

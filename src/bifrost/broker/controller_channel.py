@@ -1,0 +1,120 @@
+"""How a broker asks the active controller, wherever that is: in this process, or behind a connection that is kept.
+
+The quorum may be electing when somebody asks. Then the channel waits for the outcome, up to a limit, so that whoever
+asks need not know. Clients are told to try again when the limit is reached (NOT_CONTROLLER).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar, cast
+
+from bifrost.broker.odin import Odin
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.peers.connection import PeerConnection, PeerError
+from bifrost.peers.transport import Transport
+from bifrost.protocol.messages.envelopes import EnvelopeRequest, EnvelopeResponse
+from bifrost.protocol.schema import Message
+from bifrost.raft.links import Links
+
+_MS: Final = 1000.0
+
+T = TypeVar("T", bound=Message)
+
+Here = Callable[[Odin, Message], Awaitable[Message]]
+"""Answers a request in this process; ApiError if it is refused as a whole."""
+
+
+class ControllerChannel:
+    """A connection has one request at a time: so a broker has a channel for what may take long and one for heartbeats,
+    whose connection is also how the controller notices that this process has died."""
+
+    def __init__(self, odin: Odin, transport: Transport, here: Here, *, patience_ms: int, purpose: str) -> None:
+        settings = odin.member.settings
+        self._odin = odin
+        self._here = here
+        self._patience_s = patience_ms / _MS
+        self._pause_s = settings.retry_backoff_ms / _MS
+        self._links = Links(
+            transport,
+            settings.voters,
+            f"broker-{odin.member.me}-{purpose}",
+            timeout_s=settings.request_timeout_ms / _MS,
+        )
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def ask(self, request: Message, kind: type[T]) -> T:
+        """The active controller's answer. It may be asked more than once, so the request has to allow that.
+
+        ApiError: it refuses, or cannot be found in time.
+        """
+        deadline = self._deadline()
+        while True:
+            try:
+                if self._odin.controller.is_active:
+                    return cast("T", await self._here(self._odin, request))
+                link = await self._leader(deadline)
+                answer = await link.ask(request, kind, timeout_s=self._patience_s)
+                code = ErrorCode(getattr(answer, "error_code", ErrorCode.NONE))
+                if code is ErrorCode.NONE:
+                    return answer
+                raise ApiError(code, f"the controller refuses {type(request).__name__}")
+            except PeerError as error:
+                await self._pause(deadline, str(error))
+            except ApiError as error:
+                if error.code is not ErrorCode.NOT_CONTROLLER:
+                    raise
+                await self._pause(deadline, error.detail)
+
+    async def forward(self, frame: bytes, client: str) -> bytes:
+        """A client's request as it came, header and all, and the answer in the same form (KIP-590)."""
+        deadline = self._deadline()
+        host = client.rpartition(":")[0]
+        envelope = EnvelopeRequest(request_data=frame, request_principal=None, client_host_address=host.encode())
+        while True:
+            link = await self._reach(deadline)
+            try:
+                answer = await link.ask(envelope, EnvelopeResponse, timeout_s=self._patience_s)
+            except PeerError as error:
+                # It may have been carried out. The client asks again, and finds that, if so.
+                raise ApiError(ErrorCode.NOT_CONTROLLER, f"the controller's answer was lost: {error}") from error
+            code = ErrorCode(answer.error_code)
+            if code is ErrorCode.NONE and answer.response_data is not None:
+                return answer.response_data
+            if code is not ErrorCode.NOT_CONTROLLER:
+                raise ApiError(code, "the controller did not take the request")
+            await self._pause(deadline, "the controller that was asked does not lead any more")
+
+    def close(self) -> None:
+        """This broker stops: nobody is asked any more."""
+        self._closed = True
+        self._links.close()
+
+    async def _reach(self, deadline: float) -> PeerConnection:
+        while True:
+            try:
+                return await self._leader(deadline)
+            except PeerError as error:
+                await self._pause(deadline, str(error))
+
+    async def _leader(self, deadline: float) -> PeerConnection:
+        """A connection to whoever leads, once somebody does."""
+        member, loop = self._odin.member, asyncio.get_running_loop()
+        while member.core.leader is None or member.core.leader == member.me:
+            if loop.time() >= deadline or self._closed:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, "no controller leads at the moment; try again")
+            await member.changed(deadline - loop.time())
+        async with self._opening:
+            if self._closed:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, "this broker stops")
+            return await self._links.to(member.core.leader)
+
+    async def _pause(self, deadline: float, reason: str) -> None:
+        if self._closed or asyncio.get_running_loop().time() + self._pause_s >= deadline:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"no controller leads at the moment; try again ({reason})")
+        await asyncio.sleep(self._pause_s)
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._patience_s

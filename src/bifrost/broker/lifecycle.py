@@ -1,0 +1,130 @@
+"""The life of a broker in its cluster: it registers, says that it lives, and asks to leave.
+
+A broker whose node is the whole quorum needs none of this but the registration. Everywhere else it starts fenced, and
+takes part once a heartbeat has shown that it knows of its own registration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+from uuid import UUID
+
+from bifrost.broker.controller_channel import ControllerChannel
+from bifrost.broker.odin import Odin
+from bifrost.controller.core.records import Endpoint
+from bifrost.errors import ApiError, ErrorCode
+from bifrost.protocol.messages.brokers import (
+    SECURITY_PROTOCOLS,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+)
+
+_log = logging.getLogger(__name__)
+_MS: Final = 1000.0
+_SHUTDOWN_PAUSE_S: Final = 0.05
+
+
+class BrokerLifecycle:
+    """One start of a broker."""
+
+    def __init__(self, odin: Odin, channel: ControllerChannel, *, broker_id: int, incarnation: bytes) -> None:
+        self.epoch = -1
+        self._odin = odin
+        self._channel = channel
+        self._broker_id = broker_id
+        self._incarnation = incarnation
+        self._wants_to_stop = False
+        self._may_stop = asyncio.Event()
+        self._nudge = asyncio.Event()
+        odin.follow_leader(self._nudge.set)  # a new one should see soon who lives, and on which connection
+
+    async def register(self, endpoints: tuple[Endpoint, ...], rack: str | None, *, previous_epoch: int) -> None:
+        """Wait until the cluster knows of this start, and this node of that."""
+        image = self._odin.replica.image
+        request = BrokerRegistrationRequest(
+            broker_id=self._broker_id,
+            cluster_id=image.cluster_id or "",
+            incarnation_id=UUID(bytes=self._incarnation),
+            listeners=[
+                Listener(
+                    name=one.listener,
+                    host=one.host,
+                    port=one.port,
+                    security_protocol=SECURITY_PROTOCOLS.index(one.protocol),
+                )
+                for one in endpoints
+            ],
+            features=[],
+            rack=rack,
+            previous_broker_epoch=previous_epoch,
+        )
+        while True:
+            try:
+                answer = await self._channel.ask(request, BrokerRegistrationResponse)
+                break
+            except ApiError as error:
+                # Its predecessor may have died a moment ago, or the quorum be on its way.
+                if error.code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NOT_CONTROLLER):
+                    raise
+                _log.warning("registration refused, trying again error=%s detail=%r", error.code.name, error.detail)
+                await asyncio.sleep(_SHUTDOWN_PAUSE_S)
+        self.epoch = answer.broker_epoch
+        await self._odin.until_applied(self.epoch)
+
+    async def run(self, interval_ms: int) -> None:
+        """Say that this broker lives, until it may stop. The first word unfences it."""
+        if self._odin.watches_nobody_else:
+            return
+        while not self._may_stop.is_set():
+            pause_s = interval_ms / _MS
+            try:
+                answer = await self._beat()
+                if answer.should_shut_down and self._wants_to_stop:
+                    self._may_stop.set()
+                    return
+                if self._wants_to_stop or answer.is_fenced:
+                    pause_s = min(pause_s, _SHUTDOWN_PAUSE_S)
+            except ApiError as error:
+                _log.warning("heartbeat failed error=%s detail=%r", error.code.name, error.detail)
+                pause_s = min(pause_s, _SHUTDOWN_PAUSE_S)
+            self._nudge.clear()
+            try:
+                await asyncio.wait_for(self._nudge.wait(), pause_s)
+            except TimeoutError:
+                pass
+
+    async def until_unfenced(self) -> None:
+        """Wait until this broker takes part, as far as its own image knows."""
+        await self._odin.until(lambda image: not image.brokers[self._broker_id].fenced)
+
+    async def leave(self, timeout_s: float) -> None:
+        """Give leaderships away and wait until others have them, or until time is over (controlled shutdown)."""
+        if self._odin.watches_nobody_else or self.epoch < 0:
+            return
+        self._wants_to_stop = True
+        self._nudge.set()
+        try:
+            await asyncio.wait_for(self._may_stop.wait(), timeout_s)
+        except TimeoutError:
+            _log.warning("stopping without leave: the controller did not answer in time")
+        self._may_stop.set()
+        self._nudge.set()
+
+    def close(self) -> None:
+        self._may_stop.set()
+        self._nudge.set()
+
+    async def _beat(self) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._odin.replica.next_offset - 1,
+            want_fence=False,
+            want_shut_down=self._wants_to_stop,
+        )
+        return await self._channel.ask(request, BrokerHeartbeatResponse)

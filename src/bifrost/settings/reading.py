@@ -107,11 +107,23 @@ def _after_dot(name: str) -> str:
     return name.partition(".")[2]
 
 
+def _quorum_problems(settings: Settings) -> list[str]:
+    """A node that does not find its quorum must not become one of its own: that would be a second cluster."""
+    voters = [int(voter.partition("@")[0]) for voter in settings.controller_quorum_voters]
+    is_controller, me = "controller" in settings.process_roles, settings.node_id
+    if settings.process_roles and not is_controller and not voters:
+        return ["controller.quorum.voters: a broker that is no controller needs to know them, as ID@HOST:PORT"]
+    if voters and is_controller != (me in voters):
+        return [f"controller.quorum.voters: node {me} has to be among them if it is a controller, and only then"]
+    return []
+
+
 def _problems_together(settings: Settings) -> list[str]:
     """What only shows when settings are looked at side by side."""
     problems = []
     if not settings.process_roles:
         problems.append("process.roles: expected broker, controller or both")
+    problems += _quorum_problems(settings)
     if not all(settings.log_dirs or settings.log_dir):
         problems.append("log.dirs: expected at least one directory and none without a name")
     if settings.log_cleaner_min_compaction_lag_ms > settings.log_cleaner_max_compaction_lag_ms:

@@ -107,6 +107,18 @@ def test_access_control_that_would_be_ignored_is_refused() -> None:
     ("properties", "message"),
     [
         ({"process.roles": ""}, "process.roles: expected broker, controller or both"),
+        (
+            {"process.roles": "broker"},
+            "controller.quorum.voters: a broker that is no controller needs to know them, as ID@HOST:PORT",
+        ),
+        (
+            {"node.id": "4", "controller.quorum.voters": "1@a:9,2@b:9"},
+            "controller.quorum.voters: node 4 has to be among them if it is a controller, and only then",
+        ),
+        (
+            {"node.id": "2", "process.roles": "broker", "controller.quorum.voters": "1@a:9,2@b:9"},
+            "controller.quorum.voters: node 2 has to be among them if it is a controller, and only then",
+        ),
         ({"log.dirs": "a,,b"}, "log.dirs: expected at least one directory and none without a name"),
         (
             {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"},

@@ -25,3 +25,7 @@ class Metrics:
     storage_errors: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    http_answers: Counter[int] = field(default_factory=Counter)
+    """By status."""
+    http_streams: int = 0
+    """Streams of events that are open."""

@@ -28,12 +28,15 @@ CODEC_MASK: Final = 0x07
 APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+SEQUENCE_MASK: Final = (1 << 31) - 1  # the sequence after 2^31 - 1 is 0
 
 _LENGTH_END = 12  # the length field counts the bytes after itself
 _LENGTH_MIN = HEADER_BYTES - _LENGTH_END
 _LENGTH_MIN_ANY_MAGIC = 14  # the smallest message of format v0
 _MAGIC_END = 17
 _CRC_START = 21
+_PRODUCER_START = 43
+_HALF = 1 << 30
 _ZSTD = 4
 _ZSTD_SINCE_PRODUCE = 7  # KIP-110
 
@@ -52,6 +55,18 @@ _new_header = (
 
 class CorruptBatchError(ValueError):
     """The bytes are not a batch of format v2, or not the batch that was once written."""
+
+
+class ProducerMark(NamedTuple):
+    """Which batch of an idempotent producer it is."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+    def follows(self, earlier: ProducerMark) -> bool:
+        """Whether it stands behind another of the same producer; an epoch begins anew, and numbers wrap around."""
+        return self.epoch == earlier.epoch and 0 < (self.sequence - earlier.sequence) & SEQUENCE_MASK < _HALF
 
 
 class BatchHeader(NamedTuple):
@@ -102,6 +117,18 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def mark(self) -> ProducerMark:
+        return ProducerMark(self.producer_id, self.producer_epoch, self.base_sequence)
+
+
+def read_producer(batch: Buffer) -> ProducerMark | None:
+    """None if the batch has no such mark, or is none; nothing else about it is looked at."""
+    if len(batch) < HEADER_BYTES:
+        return None
+    mark = ProducerMark(*_PRODUCER.unpack_from(batch, _PRODUCER_START))
+    return None if mark.producer_id < 0 else mark
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -158,7 +185,7 @@ def stamp_producer(
     buffer: bytearray | memoryview, header: BatchHeader, *, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
     """Makes the batch that starts the buffer one of an idempotent producer, in place, with the CRC that this needs."""
-    _PRODUCER.pack_into(buffer, 43, producer_id, producer_epoch, base_sequence)
+    _PRODUCER.pack_into(buffer, _PRODUCER_START, producer_id, producer_epoch, base_sequence)
     _seal(buffer, 0, header)
 
 

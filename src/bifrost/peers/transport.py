@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from ipaddress import ip_address
+from typing import Final, Protocol
+
+_NO_WAY_THERE: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH)
+"""Not an address that this machine could reach, as ::1 where there is no IPv6: it tells nothing of who is there."""
 
 
 class Listening(Protocol):
@@ -68,7 +73,15 @@ class TcpTransport:
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.Transport:
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(lambda: protocol, host, port)
+        failures: list[OSError] = []
+        for address in await _addresses(host, port):
+            try:
+                transport, _ = await loop.create_connection(lambda: protocol, address, port)
+                break
+            except OSError as error:
+                failures.append(error)
+        else:
+            raise _of_all(failures)
         connected: socket.socket = transport.get_extra_info("socket")
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
@@ -80,6 +93,24 @@ class TcpTransport:
         except OSError:
             return "localhost"
         return name
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """Every address of a host. They are tried one by one: a loop that does it itself (asyncio's own is one) tells only
+    the text of several failures, not whether all of them were refusals."""
+    try:
+        ip_address(host)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return [host]
+
+
+def _of_all(failures: list[OSError]) -> OSError:
+    """One for many: nobody listens if somebody said so at one address, and the others cannot be had from here."""
+    told = [error for error in failures if error.errno not in _NO_WAY_THERE]
+    others = [error for error in told if not isinstance(error, ConnectionRefusedError)]
+    return [*others, *told, *failures][0]
 
 
 class _TcpListening:

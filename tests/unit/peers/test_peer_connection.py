@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
+from itertools import cycle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bifrost.peers.connection import PeerConnection, PeerError, connect
 from bifrost.peers.transport import TcpTransport
@@ -100,6 +103,40 @@ def test_an_answer_may_arrive_byte_by_byte() -> None:
         assert await ask(peer) == "slow"
 
     assert with_door(slowly, asking) == []
+
+
+class NoTransport(asyncio.Transport):
+    """Takes what is written, and drops it."""
+
+    def write(self, data: object) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 100, 16_000, 16_384, 40_000]), min_size=1, max_size=6),
+    cuts=st.lists(st.integers(1, 60_000), min_size=1, max_size=20),
+)
+def test_answers_of_any_size_in_any_pieces(sizes: list[int], cuts: list[int]) -> None:
+    """Small ones share a buffer, large ones have their own; pieces end anywhere."""
+
+    async def run() -> None:
+        peer = PeerConnection("node-1", answer_bytes_max=1 << 20)
+        peer.connection_made(NoTransport())
+        bodies = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+        asked = [asyncio.ensure_future(peer.send(lambda _: b"", False, timeout_s=5)) for _ in bodies]
+        await asyncio.sleep(0)
+        stream = b"".join(struct.pack(">ii", 4 + len(body), number) + body for number, body in enumerate(bodies, 1))
+        pieces = cycle(cuts)
+        while stream:
+            buffer = peer.get_buffer(-1)
+            size = min(next(pieces), len(buffer), len(stream))
+            buffer[:size] = stream[:size]
+            stream = stream[size:]
+            peer.buffer_updated(size)
+        assert [bytes(await one) for one in asked] == bodies
+
+    asyncio.run(run())
 
 
 def nonsense(make: Callable[[int], bytes]) -> Answering:

@@ -23,6 +23,8 @@ CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 META_PROPERTIES_FILE: Final = "meta.properties"
 
 _VERSION: Final = "0"
+_DIGITS_MAX: Final = 19
+"""Of the greatest offset."""
 
 
 class CorruptCheckpointError(ValueError):
@@ -138,6 +140,6 @@ def _fields(line: str, count: int) -> list[str]:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise CorruptCheckpointError(f"{text!r} is no number")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+        raise CorruptCheckpointError(f"{text[:_DIGITS_MAX]!r} is no number")
     return int(text)

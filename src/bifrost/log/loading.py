@@ -247,7 +247,7 @@ def restore_windows(segments: Sequence[Segment], states: ProducerStates) -> None
     for producer_id, entry in recent.entries.items():
         known = states.entries[producer_id]
         if len(entry.batches) > len(known.batches) > 0 and entry.batches[-1] == known.batches[-1]:
-            known.batches = entry.batches
+            known.batches, known.in_a_row = entry.batches, entry.in_a_row
 
 
 def _tail(segments: Sequence[Segment]) -> Iterator[tuple[int, BatchHeader]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -28,7 +28,7 @@ from bifrost.log.checkpoints import (
     encode_properties,
     encode_uuid,
 )
-from bifrost.log.disk import Disk, Lock, Space
+from bifrost.log.disk import DirectoryInUseError, Disk, Lock, Space
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -138,6 +138,24 @@ class LogDirectory:
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
+
+
+def claim_directories(disk: Disk, paths: Iterable[str]) -> list[LogDirectory]:
+    """Lock them before anything is read: a second node on the same files would ruin them. DirectoryInUseError.
+
+    One that cannot even be locked is for its user to find out about: the log manager takes it offline.
+    """
+    directories = [LogDirectory(disk, path) for path in paths]
+    for directory in directories:
+        try:
+            directory.claim()
+        except DirectoryInUseError:
+            for claimed in directories:
+                claimed.release()
+            raise
+        except StorageError:
+            continue
+    return directories
 
 
 def new_directory_id(rng: Random) -> UUID:

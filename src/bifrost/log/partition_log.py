@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bifrost.errors import ApiError, ErrorCode
-from bifrost.log import producer_snapshots, timestamps
+from bifrost.log import producer_snapshots
 from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.disk import Disk, File
 from bifrost.log.flush_job import FlushJob, FlushState
@@ -26,11 +26,12 @@ from bifrost.log.replicated import check_replicated, run_length
 from bifrost.log.scan import LENGTH_END, DamagedBatchError
 from bifrost.log.segment import ActiveSegment, Segment
 from bifrost.log.segments import Segments
-from bifrost.log.timestamps import TimestampAndOffset
 from bifrost.protocol.batch import BatchHeader, stamp, stamp_append_time
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
+
+REMEDY: Final = "while another replica is in sync, stop this node, remove the directory and start: it is rebuilt"
 
 
 class AppendResult(NamedTuple):
@@ -39,7 +40,7 @@ class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int
     append_time_ms: int
-    """-1 unless the topic's timestamps are the broker's; as in Kafka, a duplicate has that of the first one."""
+    """-1 unless the topic's timestamps are the broker's; a duplicate has that of the first one."""
     duplicate: bool
     """It was in the log already; nothing was written."""
 
@@ -255,15 +256,17 @@ class PartitionLog:
         _log.info("log rolled partition=%s base_offset=%d", self.partition, base_offset)
         return self._segments.active
 
-    def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool) -> LogSlice | None:
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool, whole_batches: bool = False
+    ) -> LogSlice | None:
         """Where the bytes from `offset` on are, up to `max_bytes` and never at or beyond `end_offset`.
 
         None when there is nothing to send: the reader is at the end, or the first batch is larger than `max_bytes` and
         `min_one_batch` does not insist on it. One slice never crosses a segment.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            detail = f"{self.partition}: {offset} is not in {self.log_start_offset}..{self.log_end_offset}"
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+        start, log_end = self.log_start_offset, self.log_end_offset
+        if not start <= offset <= log_end:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition}: {offset} is not in {start}..{log_end}")
         if offset >= end_offset:
             return None
         try:
@@ -275,19 +278,12 @@ class PartitionLog:
             if end_offset < self.log_end_offset:
                 end = self._segments.readable_end(segment, end_offset)
         except DamagedBatchError as damage:
-            _log.warning("read failed partition=%s offset=%d %s", self.partition, offset, damage)
+            _log.error("log is damaged partition=%s offset=%d %s remedy=%r", self.partition, offset, damage, REMEDY)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
         if end <= position or (batch_size > max_bytes and not min_one_batch):
             return None
-        return LogSlice(segment.file, position, min(max(max_bytes, batch_size), end - position), offset)
-
-    def find_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
-        """The first record before `end_offset` whose timestamp is at least this one (ListOffsets)."""
-        return timestamps.find_timestamp(self, timestamp_ms, end_offset)
-
-    def max_timestamp(self, end_offset: int) -> TimestampAndOffset | None:
-        """The first record with the log's greatest timestamp, if it is before `end_offset` (KIP-734)."""
-        return timestamps.max_timestamp(self, end_offset)
+        size = segment.cut(position, max(max_bytes, batch_size), end, whole=whole_batches)
+        return LogSlice(segment.file, position, size, offset)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """The answer to OffsetForLeaderEpoch: (epoch, end offset)."""

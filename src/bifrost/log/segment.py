@@ -10,7 +10,7 @@ It must never look at a record, and never believe an index: what one says is che
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -83,6 +83,10 @@ class Segment:
         """Where the batch with `offset` starts, the end of the file if all batches end before it."""
         place = self.locate(offset)
         return self.size if place is None else place[0]
+
+    def cut(self, position: int, max_bytes: int, end: int, *, whole: bool) -> int:  # noqa: ARG002  # see below
+        """How much of what lies between `position` and `end` is sent. Readers drop a batch that is not whole."""
+        return min(max_bytes, end - position)
 
     def scan(self, position: int = 0, *, crc: bool = False) -> Iterator[tuple[int, BatchHeader]]:
         """Every batch from `position` on; `DamagedBatchError` where they end too early."""
@@ -262,6 +266,14 @@ class ActiveSegment(Segment):
         position = self._recent_positions[slot]
         following = self._recent_positions[slot + 1] if slot + 1 < len(ends) else self.size
         return position, following - position
+
+    def cut(self, position: int, max_bytes: int, end: int, *, whole: bool) -> int:
+        """Whole batches, if asked for and where it is known where they begin: large ones would be sent twice, else."""
+        starts = self._recent_positions
+        slot = bisect_right(starts, position + max_bytes) if whole and max_bytes < end - position else 0
+        if slot and starts[slot - 1] > position:
+            return starts[slot - 1] - position
+        return super().cut(position, max_bytes, end, whole=whole)
 
     def tail_position(self, entries: int) -> int:
         """Where the batch is that the index entry so many before the end tells of; 0 if there are fewer."""

@@ -39,7 +39,17 @@ def test_epoch_checkpoints() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"1\n0\n", b"0\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na 0 -5\n", b"0\n1\na 0 x\n", b"0\nx\n", b"\xff"],
+    [
+        b"1\n0\n",
+        b"0\n",
+        b"0\n2\na 0 5\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 -5\n",
+        b"0\n1\na 0 x\n",
+        b"0\nx\n",
+        b"\xff",
+        b"0\n1\na 0 " + b"9" * 5000 + b"\n",
+    ],
 )
 def test_a_damaged_offset_checkpoint_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptCheckpointError):

@@ -148,11 +148,14 @@ def test_a_file_closes_itself_when_its_last_user_lets_go(tmp_path: Path) -> None
     file = RealDisk().open(str(tmp_path / "f"), create=True)
     fd = file.fileno()
     assert fd is not None
-    os.fstat(fd)
+    was = os.fstat(fd)
     del file
     gc.collect()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(fd)
+    try:
+        now = os.fstat(fd)
+    except OSError:
+        return
+    assert not os.path.samestat(was, now), "another thread may have opened something under the same number"
 
 
 def test_cold_pages_are_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ SIZE = len(produced([b"v0", b"v1"])[0])
 def read(
     log: PartitionLog, offset: int, max_bytes: int, end_offset: int = 10, *, one: bool = True
 ) -> tuple[int, int] | None:
-    found = log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=one)
+    found = log.read(offset, max_bytes, end_offset=end_offset, min_one_batch=one, whole_batches=True)
     return found and (read_header(found.file.read_at(found.size, found.position)).base_offset, found.size)
 
 
@@ -308,8 +308,37 @@ def test_a_read_ends_with_its_segment(filled: PartitionLog) -> None:
     assert read(filled, 8, 1 << 20) == (8, SIZE)
 
 
-def test_a_read_may_end_inside_a_batch(filled: PartitionLog) -> None:
+def test_a_read_of_a_closed_segment_may_end_inside_a_batch(filled: PartitionLog) -> None:
     assert read(filled, 0, SIZE + 10) == (0, SIZE + 10)
+
+
+def test_a_read_of_what_was_appended_lately_ends_with_a_batch(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    for _ in range(5):
+        append(log, b"v0", b"v1")
+    assert read(log, 2, 1) == (2, SIZE)
+    assert read(log, 2, SIZE) == (2, SIZE)
+    assert read(log, 2, 2 * SIZE - 1) == (2, SIZE)
+    assert read(log, 2, 2 * SIZE) == (2, 2 * SIZE)
+    assert read(log, 2, 3 * SIZE + 1) == (2, 3 * SIZE)
+    assert read(log, 2, 1 << 20) == (2, 4 * SIZE)
+    assert read(log, 2, 1 << 20, end_offset=6) == (2, 2 * SIZE)
+    cut = log.read(2, SIZE + 1, end_offset=10, min_one_batch=True)
+    assert cut is not None
+    assert cut.size == SIZE + 1, "as Kafka answers consumers"
+
+
+def test_a_read_is_never_larger_than_asked_for(disk: MemoryDisk) -> None:
+    """Also where it is long ago, or where the file was taken over from a start before."""
+    log = open_log(disk)
+    for _ in range(2500):
+        append(log, b"v0", b"v1")
+    for lately in (log, open_log(disk, clean=True)):
+        for offset in (0, 1000, 4000, 4900):
+            assert read(lately, offset, 10 * SIZE + 1, end_offset=5000) in (
+                (offset, 10 * SIZE),
+                (offset, 10 * SIZE + 1),
+            )
 
 
 def test_at_least_one_batch_only_if_asked_for(filled: PartitionLog) -> None:

@@ -11,8 +11,15 @@ from bifrost.errors import ApiError, ErrorCode
 from bifrost.log import producer_snapshots
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.producer_snapshots import CorruptSnapshotError
-from bifrost.log.producers import ProducerStates
-from bifrost.protocol.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
+from bifrost.log.producers import ForgottenBatchError, ProducerStates
+from bifrost.protocol.batch import (
+    CONTROL_BIT,
+    SEQUENCE_MASK,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    ProducerMark,
+    read_header,
+)
 from bifrost.protocol.records import encode_batch
 
 SEQUENCE_MAX = (1 << 31) - 1
@@ -47,8 +54,8 @@ def test_an_unknown_producer_may_start_anywhere() -> None:
 
 def test_what_follows_a_first_batch_that_found_no_room_waits_for_it() -> None:
     states = ProducerStates()
-    states.expect_again(header(0, 3))
-    assert refused(states, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    states.expect_again(header(0, 3).mark, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert refused(states, header(3)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert states.check(header(5, epoch=1)) is None, "another epoch means that the producer has given up"
     assert states.check(header(0, 3)) is None
     states.record(header(0, 3), 0)
@@ -58,17 +65,37 @@ def test_what_follows_a_first_batch_that_found_no_room_waits_for_it() -> None:
 
 def test_nobody_waits_for_ever_for_a_batch_that_found_no_room() -> None:
     states = ProducerStates()
-    states.expect_again(header(0, 3))
+    states.expect_again(header(0, 3).mark, ErrorCode.KAFKA_STORAGE_ERROR)
     states.expire(2000, 1500)
     assert states.check(header(3)) is None
 
 
-def test_a_known_producer_goes_on_where_it_was_whatever_found_no_room() -> None:
+def test_the_first_of_several_that_were_refused_comes_first() -> None:
+    states = ProducerStates()
+    for batch in (header(0, 3), header(3), header(0, 3)):
+        states.expect_again(batch.mark, ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert refused(states, header(3)) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert states.check(header(0, 3)) is None
+
+
+def test_how_many_are_waited_for_has_a_bound() -> None:
+    states = ProducerStates()
+    for producer_id in range(20_000):
+        states.expect_again(ProducerMark(producer_id, 0, 0), ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert len(states.awaited) == 10_000
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_what_comes_behind_a_batch_that_found_no_room_is_refused_like_it(epoch: int) -> None:
+    """Not as out of order: librdkafka would begin a new epoch, and write again what it has under way elsewhere."""
     states = after(header(0))
-    states.expect_again(header(1))
+    first = 1 if epoch == 0 else 0
+    states.expect_again(header(first, epoch=epoch).mark, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert refused(states, header(first + 1, epoch=epoch)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert states.check(header(first, epoch=epoch)) is None
+    states.record(header(first, epoch=epoch), 1)
     assert states.awaited == {}
-    assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert states.check(header(1)) is None
+    assert refused(states, header(first + 2, epoch=epoch)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_the_next_sequence_is_accepted() -> None:
@@ -83,10 +110,40 @@ def test_a_repeated_batch_is_answered_with_its_first_offset() -> None:
         assert (duplicate.base_offset, duplicate.last_offset) == (number * 2, number * 2 + 1)
 
 
-def test_five_batches_are_remembered() -> None:
-    states = after(*[header(sequence) for sequence in range(6)])
-    assert states.check(header(1)) is not None
-    assert refused(states, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+def test_five_batches_are_remembered_and_of_older_ones_that_they_are_there() -> None:
+    """A producer that hears late of a change of leaders repeats them, and must not take them for lost."""
+    states = after(*[header(sequence, 2) for sequence in range(0, 16, 2)])
+    assert states.check(header(6, 2)) is not None
+    for sequence in (0, 2, 4):
+        with pytest.raises(ForgottenBatchError) as stored:
+            states.check(header(sequence, 2))
+        assert stored.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        assert stored.value.end_offset == 6, "it lies before the first that is remembered"
+    assert refused(states, header(5, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("begins", [0, 7, SEQUENCE_MAX - 3])
+def test_what_was_never_seen_is_not_called_stored(begins: int) -> None:
+    """A producer that was unknown may have begun anywhere, a leader's records may have left something out, and a
+    snapshot tells of one batch."""
+    states = after(*[header((begins + number) & SEQUENCE_MASK) for number in range(8)])
+    assert refused(states, header((begins - 1) & SEQUENCE_MASK)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(states, header((begins + 20) & SEQUENCE_MASK)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(states, header(begins)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    for number in range(10, 18):
+        states.record(header((begins + number) & SEQUENCE_MASK), number)
+    assert refused(states, header(begins)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "8 and 9 are not there"
+    assert refused(states, header((begins + 10) & SEQUENCE_MASK)) is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    loaded = producer_snapshots.decode(producer_snapshots.encode(states))
+    assert refused(loaded, header((begins + 10) & SEQUENCE_MASK)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_never_looks_like_the_past_however_long_a_producer_lives() -> None:
+    huge = [header(number << 30)._replace(last_offset_delta=(1 << 30) - 1) for number in (0, 1)] * 4
+    states = after(*huge)
+    expected = 0
+    for gap in (1, 1000, 1 << 30):
+        assert refused(states, header((expected + gap) & SEQUENCE_MASK)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_repetition_has_the_same_first_and_last_sequence() -> None:

@@ -14,6 +14,7 @@ from bifrost.log.index import OffsetIndex
 from bifrost.log.memory_disk import MemoryDisk, MemoryFile
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.recovery import bytes_to_scan, recover
+from bifrost.log.timestamps import find_timestamp
 from tests.sim.disk import FaultyDisk
 from tests.unit.log.batches import DIRECTORY, NOW, append, open_log, produced, read_records, replicated, values_of
 
@@ -151,7 +152,7 @@ def test_kafkas_preallocated_indexes_are_no_obstacle() -> None:
             disk.open(f"{DIRECTORY}/{3:020d}{suffix}", create=True).truncate(size)
         log = open_log(disk, CONFIG, clean=clean, recovery_point=4)
         assert values_of(log) == values(4)
-        found = log.find_timestamp(NOW + 3, 4)
+        found = find_timestamp(log, NOW + 3, 4)
         assert found is not None
         assert found.offset == 3
 
@@ -276,7 +277,7 @@ def test_closed_segments_get_new_indexes_when_theirs_are_wrong(suffix: str, cont
     file(disk, f"{0:020d}{suffix}").content[:] = content
     log = open_log(disk, CONFIG, clean=True, recovery_point=7)
     assert values_of(log) == values(7)
-    found = log.find_timestamp(NOW + 1, 7)
+    found = find_timestamp(log, NOW + 1, 7)
     assert found is not None
     assert found.offset == 1
 

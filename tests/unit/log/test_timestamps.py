@@ -8,7 +8,7 @@ from bifrost.errors import ApiError
 from bifrost.log.config import LOG_APPEND_TIME, LogConfig
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import PartitionLog
-from bifrost.log.timestamps import TimestampAndOffset
+from bifrost.log.timestamps import TimestampAndOffset, find_timestamp, max_timestamp
 from bifrost.protocol.batch import read_header
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import encode_batch
@@ -47,40 +47,40 @@ def log() -> PartitionLog:
     ],
 )
 def test_the_first_record_that_is_late_enough(log: PartitionLog, timestamp: int, found: tuple[int, int, int]) -> None:
-    assert log.find_timestamp(timestamp, 8) == (found and TimestampAndOffset(*found))
+    assert find_timestamp(log, timestamp, 8) == (found and TimestampAndOffset(*found))
 
 
 def test_a_record_that_may_not_be_read_yet_is_no_answer(log: PartitionLog) -> None:
-    assert log.find_timestamp(41, 6) is not None
-    assert log.find_timestamp(41, 5) is None
-    assert log.max_timestamp(6) is not None
-    assert log.max_timestamp(5) is None
+    assert find_timestamp(log, 41, 6) is not None
+    assert find_timestamp(log, 41, 5) is None
+    assert max_timestamp(log, 6) is not None
+    assert max_timestamp(log, 5) is None
 
 
 def test_records_before_the_start_do_not_count(log: PartitionLog) -> None:
     log.advance_log_start(2)
-    assert log.find_timestamp(0, 8) == TimestampAndOffset(20, 2, 0)
+    assert find_timestamp(log, 0, 8) == TimestampAndOffset(20, 2, 0)
     log.advance_log_start(4)
-    assert log.find_timestamp(0, 8) is None, "Kafka looks in one segment, the first whose greatest is high enough"
+    assert find_timestamp(log, 0, 8) is None, "Kafka looks in one segment, the first whose greatest is high enough"
 
 
 def test_the_greatest_timestamp_is_found_at_its_first_record(log: PartitionLog) -> None:
-    assert log.max_timestamp(8) == TimestampAndOffset(50, 5, 2)
+    assert max_timestamp(log, 8) == TimestampAndOffset(50, 5, 2)
 
 
 def test_an_empty_log_has_no_timestamps() -> None:
     log = open_log(MemoryDisk())
-    assert log.find_timestamp(0, 0) is None
-    assert log.max_timestamp(0) is None
+    assert find_timestamp(log, 0, 0) is None
+    assert max_timestamp(log, 0) is None
     append(log, b"v", timestamp=-1)
-    assert log.max_timestamp(1) is None
+    assert max_timestamp(log, 1) is None
 
 
 def test_with_append_time_a_batch_has_one_timestamp() -> None:
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_type=LOG_APPEND_TIME))
     store(log, 10, 30, 20)
-    assert log.find_timestamp(NOW, 3) == TimestampAndOffset(NOW, 0, 0)
-    assert log.max_timestamp(3) == TimestampAndOffset(NOW, 0, 0)
+    assert find_timestamp(log, NOW, 3) == TimestampAndOffset(NOW, 0, 0)
+    assert max_timestamp(log, 3) == TimestampAndOffset(NOW, 0, 0)
 
 
 def test_a_time_index_that_lies_is_found_out() -> None:
@@ -91,7 +91,7 @@ def test_a_time_index_that_lies_is_found_out() -> None:
     log.roll(NOW)
     index = disk.open(f"{DIRECTORY}/00000000000000000000.timeindex").content
     index[12 * 2 + 7] = 21
-    assert log.find_timestamp(22, 5) == TimestampAndOffset(30, 2, 0)
+    assert find_timestamp(log, 22, 5) == TimestampAndOffset(30, 2, 0)
 
 
 def test_a_damaged_batch_is_an_error_and_not_an_answer() -> None:
@@ -100,6 +100,6 @@ def test_a_damaged_batch_is_an_error_and_not_an_answer() -> None:
     store(log, 10, 20)
     disk.open(f"{DIRECTORY}/00000000000000000000.log").content[70] ^= 1
     with pytest.raises(ApiError, match="CORRUPT_MESSAGE"):
-        log.find_timestamp(5, 2)
+        find_timestamp(log, 5, 2)
     with pytest.raises(ApiError, match="CORRUPT_MESSAGE"):
-        log.max_timestamp(2)
+        max_timestamp(log, 2)

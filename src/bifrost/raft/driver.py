@@ -24,9 +24,9 @@ from bifrost.protocol.control_records import LeaderChange, VoterId, control_batc
 from bifrost.protocol.messages.quorum import BeginQuorumEpochResponse, EndQuorumEpochResponse, VoteResponse
 from bifrost.raft import wire
 from bifrost.raft.core.effects import Effects, Timing
-from bifrost.raft.core.messages import Answer, BeginEpoch, EndEpoch, Message, SnapshotId, Vote
+from bifrost.raft.core.messages import Answer, BeginEpoch, EndEpoch, Message, Vote
 from bifrost.raft.core.node import RaftNode
-from bifrost.raft.fetching import Fetcher
+from bifrost.raft.fetching import Fetcher, LoadSnapshot
 from bifrost.raft.links import Links, VoterAddress
 from bifrost.raft.storage import RaftStorage
 from bifrost.types import NodeId
@@ -61,24 +61,30 @@ class QuorumMember:
         transport: Transport,
         clock: Clock,
         rng: Random,
-        on_commit: Callable[[int], None],
-        on_snapshot: Callable[[SnapshotId], None],
+        on_commit: Callable[[int], int],
+        load_snapshot: LoadSnapshot,
         on_change: Callable[[], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.me = me
+        self.life = rng.randbytes(16)
+        """Tells this start from others, so that nobody counts what an earlier one has said."""
         self.settings = settings
         self.storage = storage
         self.cluster_id: str | None = None
         """Sent along once it is known, so that nobody votes in somebody else's cluster."""
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._on_commit = on_commit
+        self._on_commit = on_commit  # applies what is committed, or a part of it, and says how far it has come
+        self._applied = 0
+        self._is_applying = False
         self._on_change = on_change
         self._on_failure = on_failure
         self._tasks: list[asyncio.Task[None]] = []
         self._pulse: asyncio.Future[None] = self._loop.create_future()
         self.stopping = False
+        self._has_resigned = False
+        self._unstored: StorageError | None = None
         snapshot = storage.snapshot
         self.core = RaftNode(
             me,
@@ -93,14 +99,14 @@ class QuorumMember:
         timeout_s = settings.request_timeout_ms / _MS
         self._voices = Links(transport, settings.voters, f"node-{me}", timeout_s=timeout_s)
         self._fetcher = Fetcher(self, Links(transport, settings.voters, f"node-{me}-fetch", timeout_s=timeout_s), rng,
-                                on_snapshot)  # fmt: skip
+                                load_snapshot)  # fmt: skip
 
     def now_ms(self) -> float:
         return self._loop.time() * _MS
 
     def start(self) -> None:
         """Begin to take part. A quorum of one leads when this returns."""
-        self.storage.start(self._loop, lambda: self.run(self.core.on_durable()), self._on_failure)
+        self.storage.start(self._loop, self._on_durable, self._on_failure)
         self.run(self.core.on_tick(self.now_ms()))
         self._spawn(self._watch_time(), "quorum clock")
         if self.core.is_voter:
@@ -110,16 +116,26 @@ class QuorumMember:
         if self.core.voters != (self.me,):
             self._spawn(self._fetcher.run(), "quorum fetcher")
 
+    async def resign(self) -> None:
+        """Do not lead any more, and wait a little for the others to have heard who should.
+
+        Before the node's doors close: those who find them closed take it for dead, and all of them campaign.
+        """
+        if self.stopping or self._has_resigned:
+            return
+        self._has_resigned = True
+        try:
+            self.run(self.core.resign(self.now_ms()))
+        except StorageError as error:  # those who fetch will notice that nobody answers
+            _log.warning("resignation not stored path=%s detail=%s", error.path, error.detail)
+        deadline = self._loop.time() + self.settings.request_timeout_ms / _MS / 4
+        while not self.stopping and self._owes_words() and self._loop.time() < deadline:
+            await self.changed(deadline - self._loop.time())
+
     async def stop(self, *, clean: bool) -> None:
-        """Leave. In good order, a leader says so first and waits a little for the others to have heard it."""
-        if clean and not self.stopping:
-            try:
-                self.run(self.core.resign(self.now_ms()))
-            except StorageError as error:  # those who fetch will notice that nobody answers
-                _log.warning("resignation not stored path=%s detail=%s", error.path, error.detail)
-            deadline = self._loop.time() + self.settings.request_timeout_ms / _MS / 4
-            while self._owes_words() and self._loop.time() < deadline:
-                await self.changed(deadline - self._loop.time())
+        """Leave. In good order, a leader resigns first."""
+        if clean:
+            await self.resign()
         self.stopping = True
         self.wake()
         for task in self._tasks:
@@ -129,9 +145,20 @@ class QuorumMember:
         self._fetcher.close()
 
     def run(self, effects: Effects) -> None:
-        """Carry out what the core asks for."""
+        """Carry out what the core asks for.
+
+        StorageError if it could not write down what it decided about an election, now or ever: the core believes in a
+        vote that no disk knows of, so it may neither give nor ask for any other, nor say anything else.
+        """
+        if self._unstored is not None:
+            raise self._unstored
         if effects.persist is not None:
-            self.storage.store_election(effects.persist)
+            try:
+                self.storage.store_election(effects.persist)
+            except StorageError as error:
+                self._unstored, self.stopping = error, True  # its voices fall silent before anybody stops the node
+                self.wake()
+                raise
             _log.info("quorum epoch=%d leader=%s role=%s", self.core.epoch, self.core.leader,
                       type(self.core.role).__name__.lower())  # fmt: skip
         if effects.truncate_to is not None:
@@ -141,14 +168,31 @@ class QuorumMember:
             record = LeaderChange(leader_id=self.me, voters=voters, granting_voters=[])
             batch = control_batch(record, base_offset=0, leader_epoch=0, timestamp=self._clock.now_ms())
             self.storage.append_batch(batch, effects.begin_epoch)
-        if effects.high_watermark is not None:
-            try:
-                self._on_commit(effects.high_watermark)
-            except StorageError as error:
-                self._on_failure(error)
-                return
+        if effects.high_watermark is not None and not self._is_applying and not self._apply():
+            return
         self._on_change()
         self.wake()
+
+    def _on_durable(self) -> None:
+        if self._unstored is None:
+            self.run(self.core.on_durable())
+
+    def _apply(self) -> bool:
+        """Let some of what is committed be applied, and the rest when others have had a turn; False if it cannot be."""
+        try:
+            self._applied = self._on_commit(self.core.high_watermark)
+        except StorageError as error:
+            self._on_failure(error)
+            return False
+        self._is_applying = self._applied < self.core.high_watermark
+        if self._is_applying:
+            self._loop.call_soon(self._apply_more)
+        return True
+
+    def _apply_more(self) -> None:
+        if not self.stopping and self._apply():
+            self._on_change()
+            self.wake()
 
     async def changed(self, timeout_s: float | None = None) -> None:
         """Returns when something has changed, or when time is over."""
@@ -166,12 +210,12 @@ class QuorumMember:
         return self.storage.end_offset
 
     async def append(self, values: Sequence[bytes], epoch: int) -> int:
-        """Add values as the leader of `epoch`, and wait until they are committed, which `on_commit` is told first.
+        """Add values as the leader of `epoch`, and wait until they are committed and applied.
 
         ApiError(NOT_CONTROLLER): the epoch is over. The values may still be committed by whoever leads next.
         """
         offset = self.propose(values, epoch)
-        while self.core.high_watermark < offset + len(values):
+        while self._applied < offset + len(values):
             if self.stopping or not self.core.leads or self.core.epoch != epoch:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, f"epoch {epoch} is over")
             await self.changed()
@@ -198,7 +242,8 @@ class QuorumMember:
 
     async def _watch_time(self) -> None:
         while not self.stopping:
-            wait_ms = self.core.deadline_ms() - self.now_ms()
+            deadline_ms = float("inf") if self._has_resigned else self.core.deadline_ms()  # who goes does not campaign
+            wait_ms = deadline_ms - self.now_ms()
             if wait_ms > 0:
                 await self.changed(None if wait_ms == float("inf") else wait_ms / _MS)
             else:

@@ -1,19 +1,20 @@
 """The ear of a member: fetches from the leader what it has not heard yet, and makes it durable before it asks again.
 
 The offset that it asks for is its acknowledgement, so a voter asks for nothing before what it holds is synced. Whoever
-does not know the leader asks the voters in turn; one of them will.
+does not know the leader asks the voters in turn; one of them will. Who does not lead says so at once, so between two
+questions that came to nothing there is a pause: an election must not be spent on answering those who wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.peers.connection import PeerError
 from bifrost.protocol.fetch.request import VERSIONS, FetchPartition, FetchRequest, FetchTopic
 from bifrost.protocol.fetch.request import encode_request as encode_fetch
@@ -38,16 +39,17 @@ _log = logging.getLogger(__name__)
 _VERSION: Final = VERSIONS[-1]
 _MS: Final = 1000.0
 
+LoadSnapshot = Callable[[SnapshotId, Iterator[bytes]], Awaitable[Callable[[], None]]]
+"""Reads a snapshot, a little at a time. What it returns puts the result in the place of what there was, at once."""
+
 
 class Fetcher:
     """Runs for as long as its member does, whoever leads."""
 
-    def __init__(
-        self, member: QuorumMember, links: Links, rng: Random, on_snapshot: Callable[[SnapshotId], None]
-    ) -> None:
+    def __init__(self, member: QuorumMember, links: Links, rng: Random, load_snapshot: LoadSnapshot) -> None:
         self._member = member
         self._links = links
-        self._on_snapshot = on_snapshot
+        self._load_snapshot = load_snapshot
         others = [voter for voter in links.addresses if voter != member.me]
         rng.shuffle(others)
         self._others = cycle(others)
@@ -58,12 +60,13 @@ class Fetcher:
     async def run(self) -> None:
         member = self._member
         while not member.stopping:
-            target = self._target()
+            target, epoch = self._target(), member.core.epoch
             if target is None:
                 await member.changed()
                 continue
             try:
-                await self._fetch(target)
+                if not await self._fetch(target) and not self._is_wiser(target, epoch):
+                    await asyncio.sleep(member.settings.retry_backoff_ms / _MS)
             except PeerError as error:
                 if error.refused:
                     member.run(member.core.on_peer_dead(target, member.now_ms()))
@@ -79,7 +82,15 @@ class Fetcher:
             return core.fetches_from
         return next(self._others)
 
-    async def _fetch(self, target: NodeId) -> None:
+    def _is_wiser(self, asked: NodeId, epoch: int) -> bool:
+        """Whether a refusal has told whom to ask instead. A voter that knows nobody is told, and asks nobody."""
+        core = self._member.core
+        if core.fetches_from is None:
+            return core.is_voter
+        return (core.fetches_from, core.epoch) != (asked, epoch)
+
+    async def _fetch(self, target: NodeId) -> bool:
+        """Ask once, and take what comes; False if that was a refusal."""
         member, storage = self._member, self._member.storage
         core, settings = member.core, member.settings
         if core.is_voter:
@@ -88,7 +99,14 @@ class Fetcher:
         link = await self._links.to(target)
         epoch, offset = core.epoch, storage.end_offset
         asked = FetchPartition(
-            0, epoch, offset, storage.last_epoch, -1, settings.fetch_bytes_max, high_watermark=core.high_watermark
+            0,
+            epoch,
+            offset,
+            storage.last_epoch,
+            -1,
+            settings.fetch_bytes_max,
+            replica_directory_id=member.life,
+            high_watermark=core.high_watermark,
         )
         request = FetchRequest(
             max_wait_ms=settings.fetch_wait_ms,
@@ -107,8 +125,10 @@ class Fetcher:
             raise ApiError(ErrorCode(response.error_code), "the fetch was refused")
         if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is not about the metadata")
+        told = response.topics[0].partitions[0]
         if (core.epoch, storage.end_offset) == (epoch, offset):  # else somebody else was faster, and it is stale
-            await self._take(target, response.topics[0].partitions[0])
+            await self._take(target, told)
+        return told.error_code == ErrorCode.NONE
 
     async def _take(self, target: NodeId, told: PartitionFetchResult) -> None:
         """Store what came, then let the core know."""
@@ -125,31 +145,46 @@ class Fetcher:
             assert isinstance(told.records, memoryview | bytes | bytearray)
             member.storage.append_fetched(memoryview(told.records))
         member.run(member.core.on_fetch_answer(target, answer, divergence, told.high_watermark, member.now_ms()))
+        if error is ErrorCode.INVALID_VOTER_KEY:
+            raise ApiError(error, f"another node {member.me} has been started since")
 
     async def _take_snapshot(self, target: NodeId, snapshot: SnapshotId) -> None:
         """Fetch a whole snapshot, piece by piece, check it, and begin anew behind it."""
-        member, storage = self._member, self._member.storage
-        epoch = member.core.epoch
+        member, snapshots = self._member, self._member.storage.snapshots
+        core, epoch = member.core, member.core.epoch
         _log.info("metadata snapshot wanted from=%d end_offset=%d epoch=%d", target, *snapshot)
         loop = asyncio.get_running_loop()
-        unfinished = storage.snapshots.receive(snapshot)
+        unfinished = snapshots.receive(snapshot)
         try:
             size = 1
             while unfinished.size < size:
                 piece, size = await self._piece(target, snapshot, unfinished.size, epoch)
                 unfinished.write(piece)
-                if member.core.fetches_from != target or member.core.epoch != epoch:
-                    raise PeerError("the leader has changed")
-                member.run(member.core.on_fetch_answer(target, Answer(epoch, target), None, -1, member.now_ms()))
-            await loop.run_in_executor(None, unfinished.check)
+                self._check_leader(target, epoch)
+                member.run(core.on_fetch_answer(target, Answer(epoch, target), None, -1, member.now_ms()))
+            try:
+                await loop.run_in_executor(None, unfinished.check)
+            except StorageError as error:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"what came is no snapshot: {error.detail}") from None
+            install = await self._load_snapshot(snapshot, unfinished.changes())
             await loop.run_in_executor(None, unfinished.finish)
         except BaseException:
             unfinished.abandon()
             raise
-        storage.snapshots.add(snapshot)
-        storage.restart_behind(snapshot)
-        self._on_snapshot(snapshot)
-        member.run(member.core.on_snapshot(snapshot))
+        try:
+            self._check_leader(target, epoch)
+        except PeerError:
+            snapshots.discard(snapshot)
+            raise
+        snapshots.add(snapshot)
+        member.storage.restart_behind(snapshot)
+        install()
+        member.run(core.on_snapshot(snapshot))
+
+    def _check_leader(self, target: NodeId, epoch: int) -> None:
+        core = self._member.core
+        if core.fetches_from != target or core.epoch != epoch:
+            raise PeerError("the leader has changed")
 
     async def _piece(self, target: NodeId, snapshot: SnapshotId, position: int, epoch: int) -> tuple[bytes, int]:
         member = self._member

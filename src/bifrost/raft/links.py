@@ -27,7 +27,7 @@ class Links:
     ) -> None:
         self.addresses = dict(addresses)
         self._transport = transport
-        self._client_id = client_id
+        self.client_id = client_id
         self._timeout_s = timeout_s
         self._open: dict[NodeId, PeerConnection] = {}
 
@@ -37,7 +37,7 @@ class Links:
         if known is not None and known.is_open:
             return known
         address = self.addresses[voter]
-        fresh = PeerConnection(self._client_id, answer_bytes_max=_ANSWER_BYTES_MAX)
+        fresh = PeerConnection(self.client_id, answer_bytes_max=_ANSWER_BYTES_MAX)
         await connect(self._transport, address.host, address.port, fresh, timeout_s=self._timeout_s)
         self._open[voter] = fresh
         return fresh

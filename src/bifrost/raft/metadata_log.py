@@ -8,7 +8,7 @@ too. So an append only has to say when that has happened.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class MetadataLog(Protocol):
@@ -30,3 +30,19 @@ class MetadataLog(Protocol):
         DiskFullError: nothing was added and the log is as good as before. Any other StorageError: nobody knows how much
         of it will be there after a restart, so the log must not be used any more.
         """
+
+
+class EpochBegun(NamedTuple):
+    """The quorum's own record of who leads from here on."""
+
+    leader_id: int
+    epoch: int
+
+
+class Entry(NamedTuple):
+    """What the log holds at one offset: a change of metadata, or the begin of an epoch."""
+
+    offset: int
+    timestamp_ms: int
+    """When its leader appended it; the same on every node."""
+    value: bytes | EpochBegun

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.protocol.fetch.request import FetchRequest
 from bifrost.protocol.fetch.response import FetchResponse, PartitionFetchResult, TopicFetchResult
 from bifrost.protocol.messages.quorum import (
@@ -85,6 +85,7 @@ class QuorumService:
             epoch=asked.current_leader_epoch,
             offset=asked.fetch_offset,
             last_epoch=asked.last_fetched_epoch,
+            life=asked.replica_directory_id,
             now_ms=member.now_ms(),
         )
         member.run(effects)
@@ -100,14 +101,16 @@ class QuorumService:
             [TopicFetchResult("", METADATA_TOPIC_ID.bytes, [self._result(verdict, asked.fetch_offset, limit)])]
         )
 
-    def fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-        """A piece of a snapshot."""
+    async def fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+        """A piece of a snapshot. Before the first of them, all of it is checked."""
         self._check_cluster(request.cluster_id)
         if len(request.topics) != 1 or request.topics[0].name != wire.TOPIC or len(request.topics[0].partitions) != 1:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "only the metadata has snapshots")
         member, asked = self._member, request.topics[0].partitions[0]
         core, snapshots = member.core, member.storage.snapshots
         wanted = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        if asked.position == 0 and core.leads and wanted in snapshots:
+            await self._check_snapshot(wanted)
         error, data, size = ErrorCode.NONE, memoryview(b""), 0
         if not core.leads:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -133,6 +136,17 @@ class QuorumService:
         )
         return FetchSnapshotResponse(topics=[FetchSnapshotTopicResult(name=wire.TOPIC, partitions=[result])])
 
+    async def _check_snapshot(self, snapshot: SnapshotId) -> None:
+        storage = self._member.storage
+        try:
+            is_sound = await asyncio.get_running_loop().run_in_executor(None, storage.snapshots.is_sound, snapshot)
+        except StorageError:
+            if snapshot in storage.snapshots:
+                raise
+            return  # it was removed in the meantime
+        if not is_sound and snapshot in storage.snapshots:
+            storage.on_damaged_snapshot(snapshot)
+
     def describe(self, wall_clock_ms: int) -> DescribeQuorumResponse:
         """How far everybody is; ApiError(NOT_LEADER_OR_FOLLOWER) from those who cannot know."""
         member = self._member
@@ -140,6 +154,7 @@ class QuorumService:
         if not isinstance(role, Leader):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum knows")
         now_ms = member.now_ms()
+        role.forget_silent(now_ms)
 
         def state(node: NodeId, progress: Progress) -> ReplicaState:
             def told(moment_ms: float) -> int:

@@ -9,6 +9,7 @@ business.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,10 +20,13 @@ from bifrost.protocol.batch import CorruptBatchError, iter_headers
 from bifrost.protocol.control_records import SnapshotFooter, SnapshotHeader, control_batch, read_control_batch
 from bifrost.protocol.records import decode_batch, encode_batch
 from bifrost.raft.core.messages import SnapshotId
+from bifrost.raft.rebuilding import set_aside
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _UNFINISHED: Final = ".part"  # Kafka's
 _READ_BYTES: Final = 4 << 20
+
+_log = logging.getLogger(__name__)
 
 
 class SnapshotFiles:
@@ -59,6 +63,14 @@ class SnapshotFiles:
         Whoever owns this object calls `add` when that is done.
         """
         unfinished = Unfinished(self._disk, self.path(snapshot))
+        try:
+            self._fill(unfinished, snapshot.epoch, changes, timestamp_ms)
+            unfinished.finish()
+        except StorageError:
+            unfinished.abandon()
+            raise
+
+    def _fill(self, unfinished: Unfinished, epoch: int, changes: Iterable[list[bytes]], timestamp_ms: int) -> None:
         offset = 0
 
         def put(batch: bytearray, records: int) -> None:
@@ -67,14 +79,13 @@ class SnapshotFiles:
             offset += records
 
         def control(record: SnapshotHeader | SnapshotFooter) -> bytearray:
-            return control_batch(record, base_offset=offset, leader_epoch=snapshot.epoch, timestamp=timestamp_ms)
+            return control_batch(record, base_offset=offset, leader_epoch=epoch, timestamp=timestamp_ms)
 
         put(control(SnapshotHeader(last_contained_log_timestamp=timestamp_ms)), 1)
         for values in changes:
             records = [(timestamp_ms, None, value, ()) for value in values]
-            put(encode_batch(records, base_offset=offset, leader_epoch=snapshot.epoch), len(records))
+            put(encode_batch(records, base_offset=offset, leader_epoch=epoch), len(records))
         put(control(SnapshotFooter()), 1)
-        unfinished.finish()
 
     def receive(self, snapshot: SnapshotId) -> Unfinished:
         """A snapshot that is about to arrive in pieces; `add` it when it is finished and was checked."""
@@ -97,6 +108,38 @@ class SnapshotFiles:
             return memoryview(bytes(file.read_at(min(max_bytes, max(size - position, 0)), position))), size
         finally:
             file.close()
+
+    def is_sound(self, snapshot: SnapshotId) -> bool:
+        """Whether all of it can be read. Takes long: for a thread."""
+        file = self._disk.open(self.path(snapshot))
+        try:
+            for _ in read_changes(file):
+                pass
+        except StorageError:
+            return False
+        finally:
+            file.close()
+        return True
+
+    def set_damaged_aside(self) -> None:
+        """What cannot be read is kept under another name, and is no snapshot any more."""
+        for snapshot in [one for one in self._ids if not self.is_sound(one)]:
+            self.set_aside(snapshot)
+
+    def set_aside(self, snapshot: SnapshotId) -> None:
+        path = self.path(snapshot)
+        aside = set_aside(self._disk, path)
+        self._disk.sync_directory(self._directory)
+        self._ids.remove(snapshot)
+        _log.critical("metadata snapshot damaged path=%s as=%s", path, aside)
+
+    def keep_from(self, offset: int) -> None:
+        """Remove those that end before `offset`: a log that begins there does not continue them."""
+        self._remove([one for one in self._ids if one.end_offset < offset])
+
+    def discard(self, snapshot: SnapshotId) -> None:
+        """It was written, and is of no use: there is a better one by now. Nobody has added it."""
+        self._disk.remove(self.path(snapshot))
 
     def keep_newest(self, count: int) -> None:
         self._remove(self._ids[:-count])
@@ -129,6 +172,10 @@ class Unfinished:
         for _ in read_changes(self._file):
             pass
 
+    def changes(self) -> Iterator[bytes]:
+        """What is in it."""
+        return read_changes(self._file)
+
     def finish(self) -> None:
         """It has its name, and keeps it, when this returns."""
         self._file.sync()
@@ -138,7 +185,8 @@ class Unfinished:
 
     def abandon(self) -> None:
         self._file.close()
-        self._disk.remove(self._path + _UNFINISHED)
+        if self._disk.exists(self._path + _UNFINISHED):
+            self._disk.remove(self._path + _UNFINISHED)
 
 
 def read_changes(file: File) -> Iterator[bytes]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from inspect import isawaitable
 from typing import Any, cast
 
 from bifrost.errors import ApiError
@@ -43,7 +44,7 @@ class Cable(asyncio.Transport):
     def __init__(self, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
-        self._protocol = cast("asyncio.Protocol", protocol)
+        self._protocol = cast("asyncio.Protocol | asyncio.BufferedProtocol", protocol)
         self.is_cut = False
 
     def write(self, data: Any) -> None:
@@ -59,8 +60,16 @@ class Cable(asyncio.Transport):
     close = abort
 
     def _receive(self, data: bytes) -> None:
-        if not self.is_cut:
-            self._protocol.data_received(data)
+        """As a loop would hand it over: to a protocol with a buffer of its own, in as many parts as fit."""
+        protocol = self._protocol
+        while data and not self.is_cut:
+            if not isinstance(protocol, asyncio.BufferedProtocol):
+                protocol.data_received(data)
+                return
+            buffer = memoryview(protocol.get_buffer(len(data)))
+            part, data = data[: len(buffer)], data[len(buffer) :]
+            buffer[: len(part)] = part
+            protocol.buffer_updated(len(part))
 
 
 class Door(asyncio.Protocol):
@@ -99,6 +108,8 @@ class Door(asyncio.Protocol):
                 continue
             request, _ = reader(request_class(key), version)(frame, at)
             answer = self._handler(key)(request)
+            if isawaitable(answer):
+                answer = await answer
             body = writer(type(answer), version)(answer)
             prefix = response_prefix(header.correlation_id, has_flexible_response_header(key, version), len(body))
             self._transport.write(prefix + body)
@@ -133,10 +144,12 @@ class Machine:
         return self.member
 
     def start(self) -> None:
-        storage = RaftStorage.open(self.disk, "data", Settings(), StillClock())
+        storage = RaftStorage.open(
+            self.disk, "data", Settings(), StillClock(), has_others=len(self._voters) > 1 or self.me not in self._voters
+        )
         self._applied, self.committed = 0, {}
         if storage.snapshot is not None:
-            self._load(storage, storage.snapshot)
+            self._load(storage.snapshot, storage.snapshots.changes(storage.snapshot))
         self.member = QuorumMember(
             self.me,
             QuorumSettings(voters=self._voters, timing=TIMING, request_timeout_ms=400, fetch_wait_ms=100),
@@ -145,7 +158,7 @@ class Machine:
             clock=StillClock(),
             rng=random.Random(self.me),
             on_commit=self._on_commit,
-            on_snapshot=lambda snapshot: self._load(storage, snapshot),
+            load_snapshot=self._prepare,
             on_change=lambda: None,
             on_failure=self.failures.append,
         )
@@ -175,13 +188,22 @@ class Machine:
         storage.on_snapshot()
         return taken
 
-    def _on_commit(self, high_watermark: int) -> None:
-        for offset, value in self.running.storage.changes(self._applied, high_watermark):
+    def _on_commit(self, high_watermark: int) -> int:
+        """A few at a time, as a node does."""
+        end = min(high_watermark, self._applied + 3)
+        for offset, _, value in self.running.storage.entries(self._applied, end):
+            if not isinstance(value, bytes):
+                continue
             self.committed[offset] = value
-        self._applied = high_watermark
+        self._applied = end
+        return end
 
-    def _load(self, storage: RaftStorage, snapshot: SnapshotId) -> None:
-        pairs = (value.split(b"=", 1) for value in storage.snapshots.changes(snapshot))
+    async def _prepare(self, snapshot: SnapshotId, changes: Iterator[bytes]) -> Callable[[], None]:
+        values = list(changes)
+        return lambda: self._load(snapshot, iter(values))
+
+    def _load(self, snapshot: SnapshotId, changes: Iterator[bytes]) -> None:
+        pairs = (value.split(b"=", 1) for value in changes)
         self.committed = {int(offset): value for offset, value in pairs}
         self._applied = snapshot.end_offset
 

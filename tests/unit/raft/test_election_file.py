@@ -54,3 +54,15 @@ def test_kafka_can_read_ours() -> None:
 def test_damage_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptElectionError):
         decode_election(data)
+
+
+def test_no_flipped_bit_turns_a_vote_into_another() -> None:
+    state = ElectionState(7, NodeId(3), NodeId(1), is_newborn=False)
+    whole = encode_election(state)
+    for position in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[position // 8] ^= 1 << position % 8
+        try:
+            assert decode_election(bytes(data)) == state
+        except CorruptElectionError:
+            pass

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bifrost.raft.core.messages import ElectionState, LogEnd
+from bifrost.errors import ErrorCode
+from bifrost.raft.core.messages import ElectionState, FetchVerdict, LogEnd, Vote
 from bifrost.raft.core.newborn import has_caught_up, may_elect
-from bifrost.raft.core.roles import Follower, Prospective, Unattached
+from bifrost.raft.core.roles import Follower, Leader, Progress, Prospective, Unattached
+from bifrost.types import NodeId
 from tests.unit.raft.members import Entry, ListLog
 from tests.unit.raft.quorum import TIMING, Quorum
 
@@ -51,6 +53,7 @@ def test_those_with_a_past_elect_each_other_and_so_do_those_without(
         (log_of(1, 1, 2, durable=2), 3, False),
         (log_of(1, 1, 1), 3, False),
         (log_of(2, 2), 0, True),
+        (log_of(2, 2), -1, False),
         (log_of(2, 2, durable=0), 0, True),
         (log_of(2, 2, durable=0), 1, False),
         (log_of(), 0, False),
@@ -119,6 +122,19 @@ def test_whoever_catches_up_goes_on_fetching_from_its_leader() -> None:
     assert not quorum[2].stored.is_newborn
 
 
+def test_whoever_has_all_on_disk_need_not_hear_of_the_leader_again() -> None:
+    """The leader hangs while the last of a new cluster still syncs what it has sent: the other two elect one."""
+    quorum = Quorum(3)
+    quorum.elect(1)
+    quorum.catch_up(2)
+    quorum.fetch(3, sync=False)
+    assert quorum[3].alive.state.is_newborn
+    quorum[3].sync()
+    assert not quorum[3].stored.is_newborn
+    quorum.tick(3)
+    quorum.elect(2, 3)
+
+
 def test_a_sole_voter_may_begin_with_a_log_that_it_does_not_know() -> None:
     """Such as one that was written before there was a quorum: nobody else could know more."""
     quorum = Quorum(1)
@@ -136,3 +152,74 @@ def test_a_voter_without_a_disk_asks_and_learns_who_leads() -> None:
     assert isinstance(quorum[2].alive.role, Prospective)
     quorum.send(2)
     assert quorum[2].alive.leader == 1
+
+
+def test_what_an_earlier_life_acknowledged_counts_no_more() -> None:
+    """Nodes 1 and 2 hold the record. 2 is started again, with an empty disk, before 1 could sync; then 1 does."""
+    quorum = Quorum(logs={1: [1] * 3, 2: [1] * 3, 3: [1] * 3})
+    quorum.elect(1)
+    leader = quorum[1].alive
+    epoch = leader.epoch
+
+    def fetch(offset: int, last_epoch: int, life: bytes) -> FetchVerdict:
+        told = {"epoch": epoch, "offset": offset, "last_epoch": last_epoch, "life": life, "now_ms": quorum.now_ms}
+        verdict, _ = leader.on_fetch(NodeId(2), **told)  # type: ignore[arg-type]
+        return verdict
+
+    quorum[1].append("not synced here")
+    assert fetch(5, epoch, b"first").answer.error is ErrorCode.NONE
+    assert fetch(0, 0, b"second").answer.error is ErrorCode.NONE
+    assert fetch(5, epoch, b"first").answer.error is ErrorCode.INVALID_VOTER_KEY, "it was under way for long"
+    quorum[1].sync()
+    assert leader.high_watermark == 4
+    fetch(5, epoch, b"second")
+    assert leader.high_watermark == 5
+
+
+def test_a_newborn_that_is_sent_a_snapshot_takes_back_what_it_acknowledged() -> None:
+    quorum = Quorum(logs={1: [1] * 3, 2: [1] * 3, 3: [1] * 3})
+    quorum[1].log.compact(2)
+    quorum.elect(1)
+    leader = quorum[1].alive
+    told = {"epoch": leader.epoch, "now_ms": quorum.now_ms}
+    leader.on_fetch(NodeId(2), offset=4, last_epoch=leader.epoch, life=b"first", **told)  # type: ignore[arg-type]
+    assert isinstance(leader.role, Leader)
+    verdict, _ = leader.on_fetch(NodeId(2), offset=0, last_epoch=0, life=b"second", **told)  # type: ignore[arg-type]
+    assert verdict.snapshot is not None
+    assert leader.role.followers[NodeId(2)].end_offset == -1
+
+
+def test_a_vote_that_comes_too_late_is_not_counted() -> None:
+    """Who gave it may have lost its disk in the meantime, and may have voted again."""
+    quorum = Quorum(logs={1: [1], 2: [1], 3: [1]})
+    while not isinstance(quorum[1].alive.role, Prospective):
+        quorum.tick(1)
+    quorum.send(1, 2)
+    candidate = quorum[1].alive
+    vote = candidate.message_for(NodeId(2), quorum.now_ms)
+    assert isinstance(vote, Vote)
+    answer = quorum[2].answer(vote, quorum.now_ms)
+    assert answer.granted
+    quorum[1].take_answer(NodeId(2), vote, answer, candidate.deadline_ms() + 1)
+    assert not candidate.leads
+
+
+def test_observers_are_bounded_and_the_silent_are_forgotten() -> None:
+    leader = Leader.elected([NodeId(1)], NodeId(1), end_offset=0, now_ms=0)
+    leader.heard_of(NodeId(-1), 0)
+    assert not leader.observers, "who only looks is nobody"
+    for number in range(10, 2_000):
+        leader.heard_of(NodeId(number), number)
+    assert len(leader.observers) == 1_000
+    assert min(leader.observers) == 1_000, "those that were silent for longest went"
+    leader.heard_of(NodeId(1_500), 300_500)
+    leader.forget_silent(300_000 + 1_600)
+    assert list(leader.observers)[:2] == [1_500, 1_600]
+
+
+def test_past_lives_are_bounded() -> None:
+    progress = Progress()
+    for number in range(500):
+        assert progress.is_of(b"%d" % number)
+    assert not progress.is_of(b"498")
+    assert len(progress.past_lives) == 64

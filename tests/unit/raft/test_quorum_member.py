@@ -7,7 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.protocol.fetch.request import FetchRequest
+from bifrost.protocol.fetch.response import FetchResponse
+from bifrost.raft import wire
+from bifrost.raft.core.messages import ElectionState, LogEnd, SnapshotId, Vote
 from bifrost.raft.core.roles import Follower, Prospective
 from tests.unit.raft.lab import Lab, running
 
@@ -124,6 +128,32 @@ def test_whoever_has_slept_through_a_snapshot_is_sent_it() -> None:
     play(story)
 
 
+def test_a_snapshot_that_is_spoilt_on_its_way_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(lab: Lab) -> None:
+        leader = await lab.leader()
+        late = next(machine for machine in lab.up if machine is not leader)
+        await late.stop(clean=False)
+        for number in range(3):
+            await lab.commit(b"%d" % number)
+            (await lab.leader()).snapshot()
+        snapshots = (await lab.leader()).running.storage.snapshots
+        whole, spoilt = snapshots.piece, 0
+
+        def piece(snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[memoryview, int]:
+            nonlocal spoilt
+            data, size = whole(snapshot, position, max_bytes)
+            spoilt += 1
+            return (memoryview(bytes([data[0], *data[1:-1], data[-1] ^ 1])) if spoilt == 1 else data), size
+
+        monkeypatch.setattr(snapshots, "piece", piece)
+        late.start()
+        await lab.commit(b"last")
+        assert spoilt > 1
+        assert late.committed == (await lab.leader()).committed
+
+    play(story)
+
+
 def test_an_empty_disk_is_filled_again() -> None:
     async def story(lab: Lab) -> None:
         await lab.commit(b"first")
@@ -164,5 +194,64 @@ def test_only_the_leader_of_the_epoch_appends() -> None:
             with pytest.raises(ApiError) as refused:
                 machine.running.propose([b"x"], epoch)
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    play(story)
+
+
+def test_an_observer_pauses_between_questions_that_nobody_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who does not lead says so at once: without a pause every broker would keep every Odin busy until one leads."""
+
+    async def story(lab: Lab) -> None:
+        await lab.commit(b"before")
+        voters, observer = [lab[1], lab[2], lab[3]], lab[100]
+        lab.cut |= {frozenset((one.me, other.me)) for one in voters for other in voters if one is not other}
+        for machine in voters:
+            for cable in machine.cables:
+                cable.abort()
+        await lab.until(lambda: not any(machine.running.core.leads for machine in voters))
+        loop, asked_at = asyncio.get_running_loop(), []
+
+        def counted(fetch: Callable[[FetchRequest], Awaitable[FetchResponse]]) -> object:
+            async def ask(request: FetchRequest) -> FetchResponse:
+                asked_at.append(loop.time())
+                return await fetch(request)
+
+            return ask
+
+        for machine in voters:
+            assert machine.service is not None
+            monkeypatch.setattr(machine.service, "fetch", counted(machine.service.fetch))
+        await lab.until(lambda: len(asked_at) >= 10)
+        pause_s = observer.running.settings.retry_backoff_ms / 1000
+        # One of them may still name another, which is asked at once: so there is a pause after every second question.
+        assert asked_at[9] - asked_at[0] >= 4 * pause_s
+        lab.cut.clear()
+        await lab.commit(b"after")  # which the observer hears of, too
+
+    play(story, observers=1)
+
+
+@pytest.mark.parametrize("failure", [StorageError, DiskFullError])
+def test_a_vote_that_was_not_written_down_is_not_given_when_it_is_asked_for_again(
+    failure: type[StorageError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.commit(b"before")
+        leader = await lab.leader()
+        voter = next(machine for machine in lab.up if machine is not leader)
+        core, service = voter.running.core, voter.service
+        assert service is not None
+
+        def refuse(state: ElectionState) -> None:
+            raise failure("quorum-state", "the disk failed")
+
+        monkeypatch.setattr(voter.running.storage, "store_election", refuse)
+        candidate = next(one for one in core.voters if one != voter.me)
+        vote = Vote(core.epoch + 1, candidate, LogEnd(core.epoch, 1 << 20), is_pre_vote=False, is_newborn=False)
+        for _ in ("asked", "asked again"):
+            with pytest.raises(StorageError):
+                service.vote(wire.vote_request(vote, voter.me, None))
+        assert voter.running.stopping, "it has nothing to say any more"
+        voter.failures.clear()
 
     play(story)

@@ -114,7 +114,7 @@ class LogView(Protocol):
 
     @property
     def first_epoch(self) -> int:
-        """The epoch of the snapshot that the log begins with; 0 if it begins at offset 0."""
+        """The epoch of the oldest snapshot, behind which the log begins unless it begins at offset 0; 0 without one."""
 
     def epoch_end(self, epoch: int) -> Divergence:
         """The largest known epoch at or below `epoch`, and where it ends."""

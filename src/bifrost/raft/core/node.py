@@ -31,7 +31,7 @@ from bifrost.raft.core.messages import (
     SnapshotId,
     Vote,
 )
-from bifrost.raft.core.newborn import has_caught_up, may_elect
+from bifrost.raft.core.newborn import grown_up, may_elect
 from bifrost.raft.core.quorum import Tally
 from bifrost.raft.core.roles import (
     Candidate,
@@ -41,6 +41,7 @@ from bifrost.raft.core.roles import (
     Resigned,
     Role,
     Unattached,
+    may_vote_for,
     owed_message,
     would_support,
 )
@@ -129,8 +130,7 @@ class RaftNode:
 
     def on_tick(self, now_ms: float) -> Effects:
         """Time has passed; act if it was too much."""
-        before = self.state
-        effects = Effects()
+        before, effects = self.state, Effects()
         if now_ms >= self.deadline_ms():
             match self.role:
                 case Unattached():
@@ -155,7 +155,7 @@ class RaftNode:
         if vote.epoch > self.epoch:
             self._detach(vote.epoch, now_ms)
         granted = may_elect(self.state, self.log_end, vote.log_end, is_newborn=vote.is_newborn) and (
-            would_support(self.role) if vote.is_pre_vote else self._may_vote_for(vote.candidate)
+            would_support(self.role) if vote.is_pre_vote else may_vote_for(vote.candidate, self.role, self.state)
         )
         if granted and not vote.is_pre_vote:
             self.state = self.state._replace(voted_for=vote.candidate)
@@ -164,8 +164,7 @@ class RaftNode:
 
     def on_vote_answer(self, peer: NodeId, vote: Vote, answer: Answer, now_ms: float) -> Effects:
         """What a voter said to one of `message_for`."""
-        before = self.state
-        effects = Effects()
+        before, effects = self.state, Effects()
         self._observe(answer, now_ms)
         match self.role:
             case Prospective(tally=tally, leader=leader) if vote.is_pre_vote and vote.epoch == self.epoch:
@@ -174,8 +173,9 @@ class RaftNode:
                     self._stand(now_ms, effects)
                 elif tally.is_lost:
                     self._step_back(leader, now_ms)
-            case Candidate(tally=tally) if not vote.is_pre_vote and vote.epoch == self.epoch:
-                tally.count(peer, answer.granted)
+            case Candidate(tally=tally, deadline_ms=end_ms) if not vote.is_pre_vote and vote.epoch == self.epoch:
+                if now_ms <= end_ms:  # later its voter may have lost its disk, and have voted again (`core.newborn`)
+                    tally.count(peer, answer.granted)
                 if tally.is_won:
                     self._lead(now_ms, effects)
                 elif tally.is_lost:
@@ -218,16 +218,18 @@ class RaftNode:
         return self._done(Effects(), before)
 
     def on_fetch(
-        self, replica: NodeId, *, epoch: int, offset: int, last_epoch: int, now_ms: float
+        self, replica: NodeId, *, epoch: int, offset: int, last_epoch: int, now_ms: float, life: bytes = b""
     ) -> tuple[FetchVerdict, Effects]:
-        """A replica asks for what follows `offset`, before which it holds everything durably."""
+        """A replica, in this life of it, asks for what follows `offset`; all before it holds durably."""
         if not isinstance(self.role, Leader):
             return FetchVerdict(self.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)), Effects()
         if epoch != self.epoch:
             error = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
             return FetchVerdict(self.answer(error)), Effects()
-        verdict = judge_fetch(self._log, self.answer(), offset=offset, last_epoch=last_epoch)
         progress = self.role.heard_of(replica, now_ms)
+        if not progress.is_of(life):
+            return FetchVerdict(self.answer(ErrorCode.INVALID_VOTER_KEY)), Effects()
+        verdict = judge_fetch(self._log, self.answer(), offset=offset, last_epoch=last_epoch)
         progress.announce_at_ms = now_ms + self._timing.fetch_timeout_ms / 2
         if verdict.is_readable:
             progress.end_offset = offset
@@ -247,8 +249,7 @@ class RaftNode:
 
         StorageError if it asks to take back what was committed: a majority of the voters has lost its disks.
         """
-        before = self.state
-        effects = Effects()
+        before, effects = self.state, Effects()
         self._observe(answer, now_ms)
         role = self.role
         if not isinstance(role, Follower) or role.leader != peer or answer.epoch < self.epoch:
@@ -266,8 +267,8 @@ class RaftNode:
                 lost = f"{effects.truncate_to} to {self.high_watermark}"
                 raise StorageError("metadata", f"offsets {lost} were committed, and the leader does not have them")
             return self._done(effects, before)
-        if self.state.is_newborn and has_caught_up(self._log, self.epoch, high_watermark):
-            self.state = self.state._replace(is_newborn=False)
+        role.leader_high_watermark = high_watermark
+        self.state = grown_up(self.state, self._log, high_watermark)
         if min(high_watermark, self._log.end_offset) > self.high_watermark:
             self.high_watermark = effects.high_watermark = min(high_watermark, self._log.end_offset)
         return self._done(effects, before)
@@ -281,7 +282,10 @@ class RaftNode:
 
     def on_durable(self) -> Effects:
         """More of this node's own log is durable."""
-        return self._advance(Effects())
+        before = self.state
+        if isinstance(self.role, Follower):
+            self.state = grown_up(self.state, self._log, self.role.leader_high_watermark)
+        return self._done(self._advance(Effects()), before)
 
     def on_peer_dead(self, peer: NodeId, now_ms: float) -> Effects:
         """The connection to a voter broke, or could not be made, because nobody listens there: its process is gone."""
@@ -374,11 +378,6 @@ class RaftNode:
                     self._follow(leader, now_ms)
 
     # Rules
-
-    def _may_vote_for(self, candidate: NodeId) -> bool:
-        """One vote for each epoch, and none once somebody leads it."""
-        waiting = isinstance(self.role, Unattached | Prospective)
-        return waiting and self.state.leader is None and self.state.voted_for in (None, candidate)
 
     def _advance(self, effects: Effects) -> Effects:
         if isinstance(self.role, Leader):

@@ -14,10 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from bifrost.raft.core.messages import BeginEpoch, ElectionState, EndEpoch, LogEnd, Message, Vote
 from bifrost.raft.core.quorum import Tally, committed_offset, majority
 from bifrost.types import NodeId
+
+_OBSERVER_SILENCE_MS: Final = 300_000
+"""Kafka: LeaderState.OBSERVER_SESSION_TIMEOUT_MS."""
+_OBSERVERS_MAX: Final = 1_000
+_LIVES_MAX: Final = 64
 
 
 @dataclass(slots=True)
@@ -51,6 +57,8 @@ class Follower:
     has_fetched: bool = False
     is_leader_lost: bool = False
     """Its connection broke and nobody listens at its address: it is dead, not late."""
+    leader_high_watermark: int = -1
+    """As the leader of this epoch told it last."""
 
 
 @dataclass(slots=True)
@@ -62,6 +70,24 @@ class Progress:
     caught_up_at_ms: float = float("-inf")
     announce_at_ms: float = float("-inf")
     """When it has to be told (again) who leads, unless it fetches before."""
+    life: bytes | None = None
+    """Which start of the replica this is about; each has a name that it never had before."""
+    past_lives: dict[bytes, None] = field(default_factory=dict)
+
+    def is_of(self, life: bytes) -> bool:
+        """Whether a fetch is of the replica as it is now; False for one that an earlier life of it left under way.
+
+        A replica that was started again may have lost its disk: what it acknowledged before does not count any more.
+        """
+        if life in self.past_lives:
+            return False
+        if life != self.life:
+            if self.life is not None:
+                self.past_lives[self.life] = None
+            if len(self.past_lives) > _LIVES_MAX:
+                del self.past_lives[next(iter(self.past_lives))]
+            self.life, self.end_offset = life, -1
+        return True
 
 
 @dataclass(slots=True)
@@ -79,9 +105,22 @@ class Leader:
 
     def heard_of(self, replica: NodeId, now_ms: float) -> Progress:
         """A replica, voter or not, has just asked for something."""
-        progress = self.followers.get(replica) or self.observers.setdefault(replica, Progress())
+        progress = self.followers.get(replica, self.observers.get(replica))
+        if progress is None:
+            progress = Progress()
+            if replica >= 0:  # others only look
+                self.forget_silent(now_ms)
+                if len(self.observers) >= _OBSERVERS_MAX:
+                    del self.observers[min(self.observers, key=lambda one: self.observers[one].fetched_at_ms)]
+                self.observers[replica] = progress
         progress.fetched_at_ms = now_ms
         return progress
+
+    def forget_silent(self, now_ms: float) -> None:
+        """Observers come and go without a word; those that were not heard of for long are gone."""
+        silent = [one for one, told in self.observers.items() if told.fetched_at_ms < now_ms - _OBSERVER_SILENCE_MS]
+        for one in silent:
+            del self.observers[one]
 
     def safe_offset(self, own_durable_offset: int) -> int:
         """What a majority holds durably; nothing before a record of this epoch does (Raft, section 5.4.2)."""
@@ -119,6 +158,11 @@ def would_support(role: Role) -> bool:
             return is_lost or not has_fetched
         case _:
             return True
+
+
+def may_vote_for(candidate: NodeId, role: Role, state: ElectionState) -> bool:
+    """One vote for each epoch, and none once somebody leads it."""
+    return isinstance(role, Unattached | Prospective) and state.leader is None and state.voted_for in (None, candidate)
 
 
 def owed_message(

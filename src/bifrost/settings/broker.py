@@ -1,8 +1,8 @@
 """Every setting of a node, under Kafka's own name and with Kafka's default unless its text says otherwise.
 
-Code reads attributes; files, the command line and the wire use the names. Consumer groups have a file of their own,
-`coordinator.py`. The defaults that topics inherit are declared here: `topic.py` says which topic config takes which.
-Nothing here reads a file or the environment.
+Code reads attributes; files, the command line and the wire use the names. Consumer groups and replication have files
+of their own, `coordinator.py` and `replication.py`. The defaults that topics inherit are declared here: `topic.py` says
+which topic config takes which. Nothing here reads a file or the environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from bifrost.settings.coordinator import CoordinatorSettings
 from bifrost.settings.fields import INT_MAX, LATER, LONG_MAX, key, long
 from bifrost.settings.keys import Key, Kind, Update, Value
-from bifrost.settings.listeners import Listener, read_listeners
+from bifrost.settings.listeners import HttpListener, Listener, read_http_listener, read_listeners
 
 CLUSTER_WIDE = Update.CLUSTER_WIDE
 
@@ -59,7 +59,9 @@ class Settings(CoordinatorSettings):
         "controller.quorum.voters", (), pattern=r"[0-9]+@.+:[0-9]+", doc="The controllers, as ID@HOST:PORT."
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = key(
-        "controller.quorum.bootstrap.servers", (), doc="Where to ask for the controllers, as HOST:PORT."
+        "controller.quorum.bootstrap.servers", (),
+        doc="Kafka 4 asks there who votes. Nobody is asked here: without controller.quorum.voters it is refused, unless"
+            " it names this node alone.",
     )
 
     # Where data lives and when it is safe
@@ -89,14 +91,8 @@ class Settings(CoordinatorSettings):
         "min.insync.replicas", 1, at_least=1, update=CLUSTER_WIDE, doc="Replicas that must have a write of acks=all."
     )
     unclean_leader_election_enable: bool = key(
-        "unclean.leader.election.enable", False, update=CLUSTER_WIDE, note=LATER,
+        "unclean.leader.election.enable", False, update=CLUSTER_WIDE,
         doc="Let a replica that may lack acknowledged writes lead when no other is left.",
-    )
-    replica_lag_time_max_ms: int = long(
-        "replica.lag.time.max.ms", 30_000, at_least=1, note=LATER, doc="A follower this far behind leaves the ISR."
-    )
-    replica_high_watermark_checkpoint_interval_ms: int = long(
-        "replica.high.watermark.checkpoint.interval.ms", 5_000, at_least=1, doc="How often high watermarks are saved."
     )
 
     # Records
@@ -229,6 +225,14 @@ class Settings(CoordinatorSettings):
     metadata_log_segment_ms: int = long(
         "metadata.log.segment.ms", 604_800_000, at_least=1, doc="Start a new metadata segment at this age."
     )
+    metadata_log_max_record_bytes_between_snapshots: int = long(
+        "metadata.log.max.record.bytes.between.snapshots", 20 << 20, at_least=1,
+        doc="Write a snapshot of the metadata once so much was committed since the last one.",
+    )
+    metadata_log_max_snapshot_interval_ms: int = long(
+        "metadata.log.max.snapshot.interval.ms", 3_600_000, at_least=0,
+        doc="Write a snapshot of the metadata this long after the last one, if anything has changed; 0 is never.",
+    )
     controller_quorum_election_timeout_ms: int = key(
         "controller.quorum.election.timeout.ms", 1_000, at_least=1,
         doc="How long a voter that knows of no leader waits before it asks for support, and for votes.",
@@ -339,6 +343,13 @@ class Settings(CoordinatorSettings):
         protocols = self.listener_security_protocol_map
         listed = read_listeners("advertised.listeners", self.advertised_listeners, protocols)
         return tuple(one for one in listed if not self._is_controller(one))
+
+    @property
+    def http(self) -> HttpListener | None:
+        """Where this node speaks HTTP, if it does: only controllers do."""
+        if not self.http_listener or "controller" not in self.process_roles:
+            return None
+        return read_http_listener(self.http_listener)
 
     @property
     def inter_broker_listener(self) -> str:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from bifrost.settings.fields import INT_MAX, LATER, key, long
 from bifrost.settings.keys import Kind, minutes
+from bifrost.settings.replication import ReplicationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
+class CoordinatorSettings(ReplicationSettings):
     """A part of `Settings`."""
 
     # fmt: off

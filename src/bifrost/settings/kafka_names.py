@@ -12,7 +12,6 @@ from bifrost.settings.keys import Key, Kind
 
 # One name a line with its default; no `=` means that it has none (or names one of Kafka's own classes).
 _BOOLEAN = """
-auto.leader.rebalance.enable=true
 controlled.shutdown.enable=true
 controller.quorum.auto.join.enable=false
 follower.fetch.last.tiered.offset.enable=false
@@ -110,13 +109,8 @@ remote.log.manager.thread.pool.size=2
 remote.log.metadata.custom.metadata.max.bytes=128
 remote.log.reader.max.pending.tasks=100
 remote.log.reader.threads=10
-replica.fetch.backoff.ms=1000
-replica.fetch.max.bytes=1048576
 replica.fetch.min.bytes=1
-replica.fetch.response.max.bytes=10485760
-replica.fetch.wait.max.ms=500
 replica.socket.receive.buffer.bytes=65536
-replica.socket.timeout.ms=30000
 replication.quota.window.num=11
 replication.quota.window.size.seconds=1
 request.timeout.ms=30000
@@ -165,13 +159,10 @@ delegation.token.expiry.check.interval.ms=3600000
 delegation.token.expiry.time.ms=86400000
 delegation.token.max.lifetime.ms=604800000
 internal.metadata.delete.delay.millis=60000
-leader.imbalance.check.interval.seconds=300
 log.cleaner.backoff.ms=15000
 log.cleaner.dedupe.buffer.size=134217728
 log.dir.failure.timeout.ms=30000
 log.initial.task.delay.ms=30000
-metadata.log.max.record.bytes.between.snapshots=20971520
-metadata.log.max.snapshot.interval.ms=3600000
 metadata.max.retention.bytes=104857600
 metadata.max.retention.ms=604800000
 metrics.sample.window.ms=30000
@@ -217,7 +208,6 @@ remote.log.metadata.manager.listener.name
 remote.log.storage.manager.class.name
 remote.log.storage.manager.class.path
 remote.log.storage.manager.impl.prefix=rsm.config.
-replica.selector.class
 sasl.kerberos.kinit.cmd=/usr/bin/kinit
 sasl.kerberos.service.name
 sasl.mechanism.controller.protocol=GSSAPI

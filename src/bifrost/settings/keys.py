@@ -35,6 +35,7 @@ class Update(StrEnum):
     """When a change can take effect. The words are those of Kafka's reference."""
 
     READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import NamedTuple
 
 _ADDRESS = re.compile(r"([A-Za-z0-9_-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]{1,5})")
+_HTTP_ADDRESS = re.compile(r"(?:http://)?(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]{1,5})/?")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVED = ("PLAINTEXT",)
 
@@ -25,6 +27,33 @@ class Listener(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+
+class HttpListener(NamedTuple):
+    """Where HTTP is spoken; an empty host stands for every interface, port 0 for one that the system chooses."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
+
+def read_http_listener(text: str) -> HttpListener:
+    """ValueError if it is not HOST:PORT."""
+    match = _HTTP_ADDRESS.fullmatch(text.strip())
+    if match is None or int(match[2]) > 65_535:
+        raise ValueError(f"http.listener={text}: expected HOST:PORT with a port up to 65535, such as 127.0.0.1:9644")
+    return HttpListener(match[1].strip("[]"), int(match[2]))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can come in there."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def read_listeners(setting: str, addresses: Iterable[str], protocol_map: str) -> tuple[Listener, ...]:
@@ -54,15 +83,7 @@ def check_listeners(
     """Refuse what could not be served: a protocol that is not spoken, a port used twice, an address without use."""
     if not broker:
         raise ValueError("listeners: a broker needs a listener whose name is not one of controller.listener.names")
-    for one in (*broker, *controller):
-        if one.protocol not in _SERVED:
-            raise ValueError(
-                f"listeners={one}: {one.protocol} is not supported yet; only {', '.join(_SERVED)} listeners are"
-            )
-    places = [(one.host, one.port) for one in (*broker, *controller) if one.port]
-    for host, port in places:
-        if places.count((host, port)) > 1:
-            raise ValueError(f"listeners: {host}:{port} is used twice; give each listener a port of its own")
+    check_served((*broker, *controller))
     names = [one.name for one in broker]
     for one in advertised:
         if one.name not in names:
@@ -71,6 +92,19 @@ def check_listeners(
             raise ValueError(f"advertised.listeners={one}: no client can connect there; name a reachable host")
     if inter_broker not in names:
         raise ValueError(f"inter.broker.listener.name={inter_broker}: expected one of {', '.join(names)}")
+
+
+def check_served(listeners: tuple[Listener, ...]) -> None:
+    """Refuse a protocol that is not spoken, and a port that is used twice."""
+    for one in listeners:
+        if one.protocol not in _SERVED:
+            raise ValueError(
+                f"listeners={one}: {one.protocol} is not supported yet; only {', '.join(_SERVED)} listeners are"
+            )
+    places = [(one.host, one.port) for one in listeners if one.port]
+    for host, port in places:
+        if places.count((host, port)) > 1:
+            raise ValueError(f"listeners: {host}:{port} is used twice; give each listener a port of its own")
 
 
 def _read_protocols(protocol_map: str) -> dict[str, str]:

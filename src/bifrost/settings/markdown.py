@@ -20,8 +20,8 @@ _BROKER = """
 ## Of a node
 
 Below each name: its default, what it takes, and when a new value takes effect. `read-only`: at the next start.
-`cluster-wide` ones can be changed while nodes run, for one of them or for all (IncrementalAlterConfigs), and count at
-once.
+`cluster-wide` and `per-broker` ones can be changed while nodes run, for one of them or for all
+(IncrementalAlterConfigs), and count at once; those that are `per-broker` are mostly not the same everywhere.
 """
 _OWN = """
 ## Of a node, and our own

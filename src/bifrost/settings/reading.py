@@ -14,7 +14,8 @@ from difflib import get_close_matches
 from bifrost.settings.broker import Settings, attribute_names, keys
 from bifrost.settings.kafka_names import kafka_keys, retired_names
 from bifrost.settings.keys import Update, Value
-from bifrost.settings.listeners import check_listeners
+from bifrost.settings.listeners import check_listeners, check_served, is_loopback
+from bifrost.settings.quorum import quorum_notes, quorum_problems
 
 # Names that Kafka lets plug-ins and listeners invent; what comes after listener.name.X. is an ordinary name.
 _OPEN_PREFIX = re.compile(r"(rlmm\.config|rsm\.config|config\.providers|metrics\.context)\..+")
@@ -46,9 +47,11 @@ def parse_settings(properties: Mapping[str, str]) -> tuple[Settings, list[str]]:
             notes.append(f"{name}: known to Kafka, but of no use here; it is ignored")
     settings = replace(Settings(given=given), **values)  # type: ignore[arg-type]  # each key parses to its field's type
     problems += _problems_together(settings)
+    if settings.http_listener and settings.process_roles == ("broker",):
+        notes.append("http.listener: only controllers speak HTTP; this node is a broker, and does not")
     if problems:
         raise ValueError("\n".join(problems))
-    return settings, notes
+    return settings, notes + quorum_notes(settings)
 
 
 def with_dynamic(settings: Settings, *layers: Mapping[str, str]) -> Settings:
@@ -107,15 +110,16 @@ def _after_dot(name: str) -> str:
     return name.partition(".")[2]
 
 
-def _quorum_problems(settings: Settings) -> list[str]:
-    """A node that does not find its quorum must not become one of its own: that would be a second cluster."""
-    voters = [int(voter.partition("@")[0]) for voter in settings.controller_quorum_voters]
-    is_controller, me = "controller" in settings.process_roles, settings.node_id
-    if settings.process_roles and not is_controller and not voters:
-        return ["controller.quorum.voters: a broker that is no controller needs to know them, as ID@HOST:PORT"]
-    if voters and is_controller != (me in voters):
-        return [f"controller.quorum.voters: node {me} has to be among them if it is a controller, and only then"]
-    return []
+def _http_problems(settings: Settings) -> list[str]:
+    """Whoever can reach the listener can delete every topic: so others than this machine need a token."""
+    try:
+        listener = settings.http
+    except ValueError as error:
+        return [str(error)]
+    if listener is None or is_loopback(listener.host) or settings.http_token:
+        return []
+    danger = "anybody who reaches this address could change the cluster"
+    return [f"http.listener={settings.http_listener}: {danger}; set http.token, or listen on 127.0.0.1"]
 
 
 def _problems_together(settings: Settings) -> list[str]:
@@ -123,7 +127,8 @@ def _problems_together(settings: Settings) -> list[str]:
     problems = []
     if not settings.process_roles:
         problems.append("process.roles: expected broker, controller or both")
-    problems += _quorum_problems(settings)
+    problems += quorum_problems(settings)
+    problems += _http_problems(settings)
     if not all(settings.log_dirs or settings.log_dir):
         problems.append("log.dirs: expected at least one directory and none without a name")
     if settings.log_cleaner_min_compaction_lag_ms > settings.log_cleaner_max_compaction_lag_ms:
@@ -137,6 +142,8 @@ def _problems_together(settings: Settings) -> list[str]:
         if "broker" in settings.process_roles:
             inter_broker = settings.inter_broker_listener if broker else ""
             check_listeners(broker, controller, advertised, inter_broker)
+        else:
+            check_served(controller)
     except ValueError as error:
         problems.append(str(error))
     return problems

@@ -116,3 +116,10 @@ def test_an_ignored_name_is_described_only_when_it_was_given() -> None:
 def test_a_password_is_never_told() -> None:
     entry = broker(parse_settings({"ssl.keystore.password": "hush"})[0], "ssl.keystore.password")
     assert entry[1:7] == (None, True, Source.STATIC, True, (("ssl.keystore.password", None, 4),), Kind.PASSWORD)
+
+
+def test_the_token_of_http_is_never_told() -> None:
+    settings, _ = parse_settings({"http.listener": "127.0.0.1:0", "http.token": "hush"})
+    entry = next(one for one in describe_broker(settings) if one.name == "http.token")
+    assert (entry.value, entry.source, entry.is_sensitive) == (None, Source.STATIC, True)
+    assert "hush" not in repr(describe_broker(settings))

@@ -66,3 +66,40 @@ def test_two_listeners_may_both_ask_for_a_free_port() -> None:
 
 def test_a_controller_needs_no_listener_for_clients() -> None:
     assert parse(process_roles="controller", listeners="CONTROLLER://:1").broker_listeners == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "url"),
+    [
+        ("127.0.0.1:9644", "127.0.0.1", 9644, "http://127.0.0.1:9644"),
+        ("http://localhost:0", "localhost", 0, "http://localhost:0"),
+        ("[::1]:9644", "::1", 9644, "http://[::1]:9644"),
+    ],
+)
+def test_http_is_spoken_where_it_is_asked_for(text: str, host: str, port: int, url: str) -> None:
+    settings, notes = parse_settings({"http.listener": text})
+    assert settings.http is not None
+    assert (settings.http.host, settings.http.port, settings.http.url) == (host, port, url)
+    assert notes == []
+    assert parse_settings({})[0].http is None
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:9644", ":9644", "[::]:9644", "odin.example:9644", "127.evil.example:1"])
+def test_others_than_this_machine_need_a_token(text: str) -> None:
+    for token in ({}, {"http.token": ""}):
+        with pytest.raises(ValueError, match=r"set http\.token, or listen on 127\.0\.0\.1"):
+            parse_settings({"http.listener": text, **token})
+    assert parse_settings({"http.listener": text, "http.token": "secret"})[0].http is not None
+
+
+@pytest.mark.parametrize("text", ["9644", "127.0.0.1", "127.0.0.1:99999", "https://127.0.0.1:1", "::1:9644"])
+def test_another_form_of_http_listener_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        parse_settings({"http.listener": text})
+
+
+def test_a_broker_that_is_no_controller_speaks_no_http_and_says_so() -> None:
+    named = {"process.roles": "broker", "node.id": "1", "controller.quorum.voters": "9@localhost:9093"}
+    settings, notes = parse_settings({**named, "http.listener": "127.0.0.1:9644"})
+    assert settings.http is None
+    assert any("only controllers speak HTTP" in note for note in notes)

@@ -119,6 +119,44 @@ def test_access_control_that_would_be_ignored_is_refused() -> None:
             {"node.id": "2", "process.roles": "broker", "controller.quorum.voters": "1@a:9,2@b:9"},
             "controller.quorum.voters: node 2 has to be among them if it is a controller, and only then",
         ),
+        (
+            {"process.roles": "controller"},
+            (
+                "listeners: a controller needs a listener whose name is one of controller.listener.names (CONTROLLER),"
+                " such as CONTROLLER://:9093"
+            ),
+        ),
+        (
+            {"controller.quorum.voters": "1@a:9,2@b:9,3@c:9"},
+            (
+                "listeners: a controller needs a listener whose name is one of controller.listener.names (CONTROLLER),"
+                " such as CONTROLLER://:9093"
+            ),
+        ),
+        (
+            {"process.roles": "controller", "listeners": "PLAINTEXT://:1,CONTROLLER://:2"},
+            (
+                "listeners=PLAINTEXT://:1: a node that is only a controller serves no clients; its listeners are those"
+                " of controller.listener.names (CONTROLLER)"
+            ),
+        ),
+        (
+            {
+                "process.roles": "controller",
+                "listeners": "CONTROLLER://h:1,SECOND://h:1",
+                "controller.listener.names": "CONTROLLER,SECOND",
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SECOND:PLAINTEXT",
+            },
+            "listeners: h:1 is used twice; give each listener a port of its own",
+        ),
+        (
+            {"controller.quorum.voters": "1@a:9,2@b:9,1@c:9"},
+            "controller.quorum.voters: node 1 is named twice; every voter has its own",
+        ),
+        (
+            {"controller.quorum.voters": "1@a:9,2@b:9,3@a:9"},
+            "controller.quorum.voters: address a:9 is named twice; every voter has its own",
+        ),
         ({"log.dirs": "a,,b"}, "log.dirs: expected at least one directory and none without a name"),
         (
             {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"},
@@ -128,6 +166,49 @@ def test_access_control_that_would_be_ignored_is_refused() -> None:
 )
 def test_settings_that_contradict_each_other_are_refused(properties: dict[str, str], message: str) -> None:
     assert refused(properties) == message
+
+
+THREE_IN_KAFKA_4_STYLE = {
+    "process.roles": "controller",
+    "node.id": "1",
+    "listeners": "CONTROLLER://:9093",
+    "controller.quorum.bootstrap.servers": "a:9093,b:9093,c:9093",
+}
+
+
+@pytest.mark.parametrize("servers", ["a:9093,b:9093,c:9093", "a:9093", "localhost:9094", "localhost:9093,b:9093"])
+def test_a_quorum_that_would_have_to_be_asked_for_is_refused_and_not_founded_by_each_of_its_members(
+    servers: str,
+) -> None:
+    told = refused({**THREE_IN_KAFKA_4_STYLE, "controller.quorum.bootstrap.servers": servers})
+    assert told.startswith("controller.quorum.bootstrap.servers: the controllers are a fixed list here")
+    assert "controller.quorum.voters" in told
+
+
+def test_a_node_that_is_told_to_ask_itself_is_alone_as_in_the_file_of_kafka_4() -> None:
+    alone = {
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.quorum.bootstrap.servers": "localhost:9093",
+    }
+    assert parse_settings(alone)[1] == []
+
+
+def test_voters_win_over_those_who_would_be_asked_for_them() -> None:
+    _, notes = parse_settings({**THREE_IN_KAFKA_4_STYLE, "controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093"})
+    assert notes == ["controller.quorum.bootstrap.servers: ignored; controller.quorum.voters says who votes"]
+
+
+@pytest.mark.parametrize(("count", "bears"), [(2, "none"), (4, "1")])
+def test_an_even_number_of_voters_is_accepted_with_a_note(count: int, bears: str) -> None:
+    voters = ",".join(f"{number}@h{number}:9" for number in range(1, count + 1))
+    _, notes = parse_settings({"listeners": "PLAINTEXT://:1,CONTROLLER://:2", "controller.quorum.voters": voters})
+    assert notes == [
+        (
+            f"controller.quorum.voters: {count} voters bear the loss of {bears}, as {count - 1} would;"
+            " an odd number is better"
+        )
+    ]
 
 
 def test_log_dirs_win_over_log_dir_and_hold_the_metadata() -> None:

@@ -21,6 +21,7 @@ from bifrost.controller.core.image import Located, MetadataImage
 from bifrost.controller.core.partition_changes import IsrChange, IsrMember, TopicIsrChanges, alter_partitions
 from bifrost.controller.core.partitions import MorePartitions, create_partitions
 from bifrost.controller.core.producer_ids import allocate_producer_ids
+from bifrost.controller.core.reassignments import TopicMoves, WantedMove, alter_reassignments
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
 from bifrost.controller.core.unclean_elections import LogEnd, Survivors, lost_partitions, recover_partitions
 from bifrost.settings import Settings
@@ -161,6 +162,11 @@ def electing(election: int, wanted: list[tuple[str, int]] | None) -> Command:
     return lambda image, _: elect_leaders(image, election, wanted)
 
 
+def moving(topic: str, partition: int, replicas: list[int] | None, any_count: bool) -> Command:
+    wanted = [TopicMoves(topic, [WantedMove(partition, replicas)])]
+    return lambda image, _: alter_reassignments(image, SETTINGS, wanted, allow_replication_factor_change=any_count)
+
+
 def recovering(ends: list[LogEnd]) -> Command:
     """Every lost partition hears from the first of its live replicas."""
 
@@ -199,6 +205,9 @@ LIVES: st.SearchStrategy[Command] = st.one_of(
         lambda it: lambda image, _: unregister_broker(image, it[0] if it[1] else 9),
     ),
 )
+MOVES: st.SearchStrategy[Command] = st.builds(
+    moving, NAMES, st.integers(0, 2), st.lists(BROKERS, min_size=1, max_size=3, unique=True) | st.none(), st.booleans()
+)
 LEADERS: st.SearchStrategy[Command] = st.one_of(
     PICKS.map(rejoining),
     PICKS.map(rejoining),
@@ -208,6 +217,8 @@ LEADERS: st.SearchStrategy[Command] = st.one_of(
         lambda it: lambda image, _: rebalance_leaders(image, imbalance_percentage=it[0], elections_max=it[1])
     ),
     LOG_ENDS.map(recovering),
+    MOVES,
+    MOVES,
 )
 
 

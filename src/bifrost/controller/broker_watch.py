@@ -1,7 +1,10 @@
 """Which brokers live, as the active controller sees it: it hears their heartbeats, and fences those it lost.
 
-A process that dies takes its connection with it, and its broker is fenced in that moment. Timeouts are for those that
-hang, and for links that are cut. Nothing of this is stored: whoever leads next gives every broker a new session.
+A process that dies takes its connection with it, and its broker is fenced in that moment; whether anybody still listens
+at its address only decides what that is called. Timeouts are for those that hang, and for links that are cut. Nothing
+of this is stored: whoever leads next gives every broker a new session. One that died together with the controller
+before never had a connection to this one, so those that are not heard of soon are looked for: where nobody listens any
+more, there is no need to wait.
 
 This file waits and calls; `core/heartbeats.py` decides.
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bifrost.controller.core.brokers import Registration, check_registered, register_broker
@@ -22,20 +26,35 @@ from bifrost.controller.core.heartbeats import (
     fence_broker,
     heartbeat,
 )
+from bifrost.controller.core.records import DIED, SILENT
 from bifrost.controller.driver import Controller
 from bifrost.errors import ApiError, ErrorCode
 
 _log = logging.getLogger(__name__)
 
 _MS: Final = 1000
+_LOOK_AFTER_S: Final = 0.1
+"""Brokers turn to a new controller as soon as they hear of it, which takes them milliseconds."""
+_LOOKS: Final = 20
+_LOOK_S: Final = 0.2
+"""Whoever closed a connection is near enough to answer at once; others are led by new leaders in the meantime."""
+
+_REASONS: Final = {SILENT: "silent", DIED: "died"}
+
+IsGone = Callable[[int], Awaitable[bool]]
+"""Whether nobody listens any more where the broker did."""
 
 
 class BrokerWatch:
     """Belongs to one controller, and counts only while that is active."""
 
-    def __init__(self, controller: Controller, loop: asyncio.AbstractEventLoop, *, session_timeout_ms: int) -> None:
+    def __init__(
+        self, controller: Controller, loop: asyncio.AbstractEventLoop, is_gone: IsGone, *, session_timeout_ms: int
+    ) -> None:
         self._controller = controller
         self._loop = loop
+        self._is_gone = is_gone
+        self._took_over = asyncio.Event()
         self._sessions = BrokerSessions(session_timeout_ms)
         self._changed = asyncio.Event()
         self._stopped = False
@@ -46,24 +65,31 @@ class BrokerWatch:
         self._sessions.on_takeover(image, self._now_ms())
         if unwatched in image.brokers:
             self._sessions.forget(unwatched, image.brokers[unwatched].epoch)
+        self._took_over.set()
         self._changed.set()
 
     async def register(self, asked: Registration, *, fenced: bool) -> int:
         """The broker's epoch. One that starts fenced is unfenced by a heartbeat, when it has seen its registration."""
         known = self._controller.image.brokers.get(asked.broker_id)
         alive = known is not None and self._was_heard(BrokerStart(known.broker_id, known.epoch))
-        await self._controller.submit(lambda image: register_broker(image, asked, fenced=fenced, session_alive=alive))
-        epoch = self._controller.image.brokers[asked.broker_id].epoch
+        epoch = await self._controller.submit_and_read(
+            lambda image: register_broker(image, asked, fenced=fenced, session_alive=alive),
+            lambda image: image.brokers[asked.broker_id].epoch,
+        )
         if fenced:
             self._sessions.on_registered(asked.broker_id, epoch, self._now_ms())
             self._changed.set()
         return epoch
 
-    async def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
-        """What the broker is told. ApiError(STALE_BROKER_EPOCH) if it is not the one that is registered."""
+    def check(self, asked: Heartbeat) -> None:
+        """ApiError(STALE_BROKER_EPOCH) if it is of a broker that is not the one that is registered."""
         if not self._controller.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "this node does not lead the quorum")
         check_registered(self._controller.image, broker_id=asked.broker_id, broker_epoch=asked.broker_epoch)
+
+    async def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+        """What the broker is told; ApiError if `check` has anything against it."""
+        self.check(asked)
         self._sessions.on_heartbeat(
             asked.broker_id, asked.broker_epoch, self._now_ms(), metadata_offset=asked.metadata_offset
         )
@@ -85,12 +111,29 @@ class BrokerWatch:
             if deadline is None or deadline > self._now_ms():
                 await self._wait(None if deadline is None else (deadline - self._now_ms()) / _MS)
                 continue
-            for broker_id, epoch in self._sessions.expired(self._now_ms()):
-                await self._fence(broker_id, epoch)
+            await self._fence(*self._sessions.expired(self._now_ms())[0])  # meanwhile the next may be heard of
+
+    async def look_around(self) -> None:
+        """After a takeover, look for brokers that are not heard of, until `close`."""
+        while not self._stopped:
+            await self._took_over.wait()
+            self._took_over.clear()
+            for _ in range(_LOOKS):
+                await asyncio.sleep(_LOOK_AFTER_S)
+                if self._stopped or not self._controller.is_active or not self._sessions.unheard():
+                    break
+                await self._look_for_the_dead()
 
     def close(self) -> None:
         self._stopped = True
         self._changed.set()
+        self._took_over.set()
+
+    async def _look_for_the_dead(self) -> None:
+        for broker_id, epoch in self._sessions.unheard():
+            if await self._is_gone(broker_id) and (broker_id, epoch) in self._sessions.unheard():
+                _log.info("broker not there any more id=%d epoch=%d", broker_id, epoch)
+                self.on_connection_lost(broker_id, epoch)
 
     def _was_heard(self, start: BrokerStart) -> bool:
         """Whether that start of the broker lives for certain. One that got its session when this controller took over,
@@ -98,16 +141,30 @@ class BrokerWatch:
         heard = self._sessions.metadata_offsets.get(start, NOTHING_SEEN) != NOTHING_SEEN
         return heard and self._sessions.is_alive(*start, self._now_ms())
 
-    async def _fence(self, broker_id: int, epoch: int) -> None:
+    async def _why(self, start: BrokerStart) -> int:
+        """What has become of a broker whose session is over; a lost connection alone does not tell."""
+        known = self._controller.image.brokers.get(start.broker_id)
+        is_news = known is not None and known.epoch == start.epoch and not known.fenced
+        if not is_news or not self._sessions.has_lost_connection(*start):
+            return SILENT
         try:
-            fenced = await self._controller.submit(lambda image: fence_broker(image, broker_id, epoch))
+            return DIED if await asyncio.wait_for(self._is_gone(start.broker_id), _LOOK_S) else SILENT
+        except TimeoutError:
+            return SILENT
+
+    async def _fence(self, broker_id: int, epoch: int) -> None:
+        reason = await self._why(BrokerStart(broker_id, epoch))
+        if (broker_id, epoch) not in self._sessions.expired(self._now_ms()):
+            return  # it was heard of while it was looked for
+        try:
+            fenced = await self._controller.submit(lambda image: fence_broker(image, broker_id, epoch, reason))
         except ApiError as error:
             _log.warning("broker not fenced id=%d error=%s detail=%r", broker_id, error.code.name, error.detail)
             await self._wait(0.1)
             return
         self._sessions.forget(broker_id, epoch)
         if fenced:
-            _log.warning("broker fenced id=%d epoch=%d", broker_id, epoch)
+            _log.warning("broker fenced id=%d epoch=%d reason=%s", broker_id, epoch, _REASONS[reason])
 
     async def _wait(self, seconds: float | None) -> None:
         try:

@@ -13,16 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from bifrost.controller.core import cluster, config_changes, partition_changes, partitions, producer_ids, topics
+from bifrost.controller.core import (
+    brokers,
+    cluster,
+    config_changes,
+    elect_leaders,
+    partition_changes,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import MetadataRecord, encode_change
+from bifrost.controller.core.records import MetadataRecord, encode_change, in_changes
 from bifrost.controller.replica import MetadataReplica
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.raft.metadata_log import MetadataLog
@@ -42,6 +52,7 @@ class _Waiting:
 
     decide: Callable[[MetadataImage], Decision[Any]]
     answer: asyncio.Future[Any]
+    read: Callable[[MetadataImage], Any] | None = None
 
 
 class _Group:
@@ -135,16 +146,30 @@ class Controller:
 
         `decide` must not change the image it is given; an ApiError that it raises is the answer.
         """
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue(_Waiting(decide, answer))
+        return await answer
+
+    async def submit_and_read(
+        self, decide: Callable[[MetadataImage], Decision[Any]], read: Callable[[MetadataImage], T]
+    ) -> T:
+        """The same, with an answer that only the image tells: `read` from it when this decision was the last in it.
+
+        Once committed, it may hold others that shared the append.
+        """
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue(_Waiting(decide, answer, read))
+        return await answer
+
+    def _queue(self, waiting: _Waiting) -> None:
         if self._stopped is not None:
             raise ApiError(self._stopped.code, self._stopped.detail)
         if self._epoch is None:
             raise _not_active()
         if len(self._waiting) >= self._settings.controller_max_pending_requests:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many changes wait for the controller; try again")
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(decide, answer))
+        self._waiting.append(waiting)
         self._wakeup.set()
-        return await answer
 
     async def open_cluster(self, cluster_id: str) -> None:
         """Give a new cluster this id; ApiError if it already has another."""
@@ -195,6 +220,38 @@ class Controller:
             )
         )
 
+    async def alter_reassignments(
+        self, wanted: Sequence[reassignments.TopicMoves], *, allow_replication_factor_change: bool
+    ) -> list[reassignments.TopicMoveResults]:
+        """Begin moves of replicas, or give them up; one answer for each partition."""
+        return await self.submit(
+            lambda image: reassignments.alter_reassignments(
+                image, self._settings, wanted, allow_replication_factor_change=allow_replication_factor_change
+            )
+        )
+
+    async def list_reassignments(self, wanted: Mapping[str, Sequence[int]] | None) -> list[reassignments.MovingTopic]:
+        """The moves under way."""
+        return await self.submit(lambda image: reassignments.list_reassignments(image, wanted))
+
+    async def elect_leaders(
+        self, election_type: int, wanted: Sequence[tuple[str, int]] | None, log_ends: elect_leaders.LogEnds
+    ) -> list[elect_leaders.ElectionResult]:
+        """One answer for each partition that is named, or that needs an election."""
+        return await self.submit(
+            lambda image: elect_leaders.elect_leaders(image, election_type, wanted, log_ends=log_ends)
+        )
+
+    async def rebalance_leaders(self, *, elections_max: int) -> bool:
+        """Bring leaders home; whether there are more."""
+        return await self.submit(
+            lambda image: elect_leaders.rebalance_leaders(image, imbalance_percentage=0, elections_max=elections_max)
+        )
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Forget a broker for good."""
+        await self.submit(lambda image: brokers.unregister_broker(image, broker_id))
+
     async def allocate_producer_ids(self, *, broker_id: int, broker_epoch: int) -> range:
         """A block of ids that nobody else will ever get."""
         return await self.submit(
@@ -221,20 +278,22 @@ class Controller:
             if waiting.answer.done():  # its caller has gone
                 self._waiting.popleft()
                 continue
-            value = b""
+            changes: list[tuple[bytes, Sequence[MetadataRecord]]] = []
             try:
                 decision = waiting.decide(self._ahead)
                 if decision.records:
-                    value = _encode(decision.records)
+                    changes = _encode(decision.records)
             except ApiError as error:
                 decision = Decision((), error)
             self._waiting.popleft()
             group.answers.append((waiting.answer, decision.result))
-            if decision.records:
-                for record in decision.records:
+            for value, records in changes:
+                for record in records:
                     self._ahead.apply(record, offset + len(group.values), delta)
                 group.values.append(value)
                 size += len(value)
+            if waiting.read is not None and not isinstance(decision.result, ApiError):
+                group.answers[-1] = (waiting.answer, waiting.read(self._ahead))
 
     async def _commit(self, group: _Group) -> bool:
         """Append what was decided; False, with everybody refused, if the log did not take it."""
@@ -289,14 +348,16 @@ def new_topic_id(rng: Random, taken: Container[bytes]) -> bytes:
             return topic_id
 
 
-def _encode(records: Sequence[MetadataRecord]) -> bytes:
-    value = encode_change(records)
-    if len(value) > _CHANGE_BYTES_MAX:
+def _encode(records: Sequence[MetadataRecord]) -> list[tuple[bytes, Sequence[MetadataRecord]]]:
+    """What is to be appended, all of it or nothing, and what each value says."""
+    changes = [(encode_change(part), part) for part in in_changes(records)]
+    size = sum(len(value) for value, _ in changes)
+    if size > _CHANGE_BYTES_MAX:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"the request changes too much at once: {len(value)} bytes of metadata, {_CHANGE_BYTES_MAX} are allowed",
+            f"the request changes too much at once: {size} bytes of metadata, {_CHANGE_BYTES_MAX} are allowed",
         )
-    return value
+    return changes
 
 
 def _refuse(answer: asyncio.Future[Any], reason: ApiError) -> None:

@@ -16,6 +16,7 @@ from bifrost.controller.core.records import Endpoint, MetadataRecord, decode_cha
 from bifrost.controller.core.topics import CreatedTopic, NewTopic, create_topics
 from bifrost.controller.replica import MetadataReplica
 from bifrost.errors import ApiError, ErrorCode, StorageError
+from bifrost.raft.metadata_log import Entry
 from bifrost.settings import Settings
 
 CLUSTER = "cluster-of-tests"
@@ -41,8 +42,9 @@ class MemoryLog:
     def end_offset(self) -> int:
         return len(self.values)
 
-    def changes(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        yield from list(enumerate(self.values))[start:end]
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        for offset in range(start, end):
+            yield Entry(offset, offset * 1000, self.values[offset])
 
     async def append(self, values: Sequence[bytes], epoch: int) -> int:
         self.reached.set()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
+from tests.unit.broker.stand_ins import until
 from tests.unit.controller.stand_ins import CLUSTER, registration
 
 from bifrost.broker.odin import Odin
@@ -60,3 +62,38 @@ def test_everything_answered_survives_a_crash() -> None:
     # Each start of the broker gave the partitions of earlier starts a new leader epoch.
     epochs = {name[:2]: topic.partitions[0].leader_epoch for name, topic in image.topics.items()}
     assert epochs == {"t1": 2, "t2": 1, "t3": 0}
+
+
+def test_a_snapshot_ends_where_a_batch_does() -> None:
+    """Whoever begins with it asks for what follows, and is sent whole batches."""
+
+    async def run() -> None:
+        odin = Odin.open(
+            replace(Settings(), metadata_log_max_record_bytes_between_snapshots=1),
+            MemoryDisk(),
+            transport=TcpTransport(),
+            clock=StillClock(),
+            rng=Random(3),
+            metrics=Metrics(),
+            on_failure=lambda _: None,
+        )
+        taken: set[int] = set()
+        add = odin.member.storage.snapshots.add
+        odin.member.storage.snapshots.add = lambda one: (taken.add(one.end_offset), add(one))[1]  # type: ignore[method-assign, func-returns-value]
+        odin.start()
+        task = asyncio.ensure_future(odin.run())
+        while not odin.controller.is_active:
+            await odin.member.changed()
+        await odin.controller.open_cluster(CLUSTER)
+        await odin.register(registration(1))
+        ends = {odin.member.end_offset}
+        for request in range(5):
+            topics = [NewTopic(f"t{request}-{number}", 1) for number in range(300)]
+            await odin.controller.create_topics(topics)
+            ends.add(odin.member.end_offset)
+            await until(lambda: bool(taken & {max(ends)}))
+        assert ends >= {end for end in taken if end > min(ends)}, "some began within a request"
+        task.cancel()
+        await odin.member.stop(clean=False)
+
+    asyncio.run(run())

@@ -231,6 +231,13 @@ def test_a_registration_starts_a_session_and_ends_that_of_the_earlier_start() ->
     assert (sessions.is_alive(1, 5, 100), sessions.is_alive(1, 9, 100)) == (False, True)
 
 
+def test_a_registration_that_is_heard_of_late_takes_nothing_from_a_later_start() -> None:
+    sessions = BrokerSessions(TIMEOUT)
+    sessions.on_registered(1, 9, 100)
+    sessions.on_registered(1, 5, 200)
+    assert sessions.metadata_offsets == {(1, 9): -1}
+
+
 def test_a_registration_that_is_answered_again_takes_nothing_back() -> None:
     sessions = BrokerSessions(TIMEOUT)
     sessions.on_heartbeat(1, 5, 4_000, metadata_offset=7)
@@ -243,12 +250,22 @@ def test_a_lost_connection_ends_the_session_at_once_and_a_heartbeat_starts_it_ag
     sessions.on_heartbeat(1, 5, 1_000, metadata_offset=7)
     sessions.on_connection_lost(1, 4)
     assert sessions.is_alive(1, 5, 1_000)
+    assert not sessions.has_lost_connection(1, 5)
     sessions.on_connection_lost(1, 5)
+    assert sessions.has_lost_connection(1, 5)
     assert not sessions.is_alive(1, 5, 1_000)
     assert sessions.expired(1_000) == [(1, 5)]
     assert (sessions.deadline_ms() or 0) < 1_000
     sessions.on_heartbeat(1, 5, 1_001, metadata_offset=7)
     assert sessions.expired(1_001) == []
+    assert not sessions.has_lost_connection(1, 5)
+
+
+def test_a_session_that_ends_with_its_time_says_nothing_of_a_connection() -> None:
+    sessions = BrokerSessions(TIMEOUT)
+    sessions.on_heartbeat(1, 5, 1_000, metadata_offset=7)
+    assert sessions.expired(10_000) == [(1, 5)]
+    assert not sessions.has_lost_connection(1, 5)
 
 
 def test_the_expired_are_named_until_they_are_forgotten() -> None:

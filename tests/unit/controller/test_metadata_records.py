@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit.controller.stand_ins import topic_id
 
 from bifrost.controller.core.records import (
+    DIED,
+    UNSAID,
     BrokerFenced,
     BrokerRegistered,
     BrokerRestored,
@@ -26,6 +29,7 @@ from bifrost.controller.core.records import (
     UnreadableChangeError,
     decode_change,
     encode_change,
+    in_changes,
 )
 
 ID = bytes(range(16))
@@ -37,10 +41,41 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
         BrokerRegistered(3, ID, (Endpoint("PLAINTEXT", "h", 9092),), "r"),
         "0191960203c410000102030405060708090a0b0c0d0e0f9194a9504c41494e54455854a168cd2384a9504c41494e54455854a172c2",
     ),
-    (BrokerFenced(3), "0191920303"),
+    (BrokerFenced(3, DIED), "019193030302"),
     (BrokerUnfenced(3), "0191920403"),
     (TopicCreated("t", ID), "01919305a174c410000102030405060708090a0b0c0d0e0f"),
     (TopicDeleted(ID), "01919206c410000102030405060708090a0b0c0d0e0f"),
+    (
+        PartitionCreated(ID, 1, (1, 2), (1,), 1),
+        "01919a07c410000102030405060708090a0b0c0d0e0f0192010291010100009090",
+    ),
+    (
+        PartitionCreated(ID, 1, (1, 2), (1,), 1, adding=(1,), removing=(2,)),
+        "01919a07c410000102030405060708090a0b0c0d0e0f01920102910101000091019102",
+    ),
+    (
+        PartitionChanged(ID, 1, leader=2, isr=(2,)),
+        "01919808c410000102030405060708090a0b0c0d0e0f01029102c0c0c0",
+    ),
+    (
+        PartitionChanged(ID, 1, replicas=(2, 1), adding=(2,), removing=()),
+        "01919808c410000102030405060708090a0b0c0d0e0f01c0c0920201910290",
+    ),
+    (ConfigChanged(2, "t", "retention.ms", "5"), "0191950902a174ac726574656e74696f6e2e6d73a135"),
+    (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
+    (BrokerUnregistered(3, 7), "0191930b0307"),
+    (BrokerShuttingDown(3), "0191920c03"),
+    (
+        BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1, 9),
+        "0191990d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff09",
+    ),
+    (TopicRestored(ID, 9), "0191930ec410000102030405060708090a0b0c0d0e0f09"),
+    (SnapshotEnded(4, 1000, 70), "0191940f04cd03e846"),
+]
+
+# Written before a record got more fields.
+EARLIER: list[tuple[MetadataRecord, str]] = [
+    (BrokerFenced(3, UNSAID), "0191920303"),
     (
         PartitionCreated(ID, 1, (1, 2), (1,), 1),
         "01919807c410000102030405060708090a0b0c0d0e0f019201029101010000",
@@ -49,17 +84,12 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
         PartitionChanged(ID, 1, leader=2, isr=(2,)),
         "01919608c410000102030405060708090a0b0c0d0e0f01029102c0",
     ),
-    (ConfigChanged(2, "t", "retention.ms", "5"), "0191950902a174ac726574656e74696f6e2e6d73a135"),
-    (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
-    (BrokerUnregistered(3, 7), "0191930b0307"),
-    (BrokerShuttingDown(3), "0191920c03"),
-    (
-        BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1),
-        "0191980d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff",
-    ),
-    (TopicRestored(ID, 9), "0191930ec410000102030405060708090a0b0c0d0e0f09"),
-    (SnapshotEnded(4, 1000, 70), "0191940f04cd03e846"),
 ]
+
+
+@pytest.mark.parametrize(("record", "stored"), EARLIER, ids=lambda value: type(value).__name__)
+def test_what_was_written_before_is_still_read(record: MetadataRecord, stored: str) -> None:
+    assert decode_change(bytes.fromhex(stored)) == [record]
 
 
 @pytest.mark.parametrize(("record", "stored"), GOLDEN, ids=lambda value: type(value).__name__)
@@ -74,8 +104,12 @@ def test_a_change_keeps_its_records_in_order() -> None:
 
 
 def test_a_field_that_a_later_version_added_is_ignored() -> None:
-    stored = b"\x01" + msgspec.msgpack.encode([[3, 7, "what is this"]])
-    assert decode_change(stored) == [BrokerFenced(7)]
+    stored = b"\x01" + msgspec.msgpack.encode([[4, 7, "what is this"]])
+    assert decode_change(stored) == [BrokerUnfenced(7)]
+
+
+def test_a_reason_that_a_later_version_gives_does_not_keep_a_record_from_being_read() -> None:
+    assert decode_change(encode_change([BrokerFenced(7, 99)])) == [BrokerFenced(7, 99)]
 
 
 def test_a_field_that_an_earlier_version_did_not_have_takes_its_default() -> None:
@@ -97,3 +131,21 @@ def test_what_cannot_be_read_is_refused(stored: bytes, reason: str) -> None:
     with pytest.raises(UnreadableChangeError) as refused:
         decode_change(stored)
     assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("per_topic", [1, 3, 20])
+def test_many_topics_come_in_several_changes_and_each_of_them_whole(per_topic: int) -> None:
+    records: list[MetadataRecord] = []
+    for number in range(40):
+        records.append(TopicCreated(f"t{number}", topic_id(number)))
+        records += [PartitionCreated(topic_id(number), index, (1,), (1,), 1) for index in range(per_topic)]
+    changes = in_changes(records)
+    assert [record for change in changes for record in change] == records
+    assert len(changes) > 8
+    assert all(isinstance(change[0], TopicCreated) for change in changes)
+
+
+def test_what_is_about_no_single_topic_stays_in_one_change() -> None:
+    fenced = [BrokerFenced(2), *(PartitionChanged(topic_id(1), index, leader=1) for index in range(100))]
+    assert in_changes(fenced) == [fenced]
+    assert in_changes([]) == [[]]

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
-from tests.unit.controller.stand_ins import CLUSTER, MemoryLog, apply, cluster_of, create, registration
+from tests.unit.controller.stand_ins import CLUSTER, MemoryLog, apply, cluster_of, create, registration, topic_id
 
 from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.cluster import open_cluster
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import ConfigChanged, MetadataRecord, TopicDeleted, encode_change
+from bifrost.controller.core.records import (
+    ClusterCreated,
+    ConfigChanged,
+    MetadataRecord,
+    TopicCreated,
+    TopicDeleted,
+    encode_change,
+)
 from bifrost.controller.core.snapshot import image_records
 from bifrost.controller.core.topics import NewTopic
 from bifrost.controller.replica import MetadataReplica
 from bifrost.errors import StorageError
+from bifrost.raft.metadata_log import Entry, EpochBegun
 
 
 def log_of(*changes: Sequence[MetadataRecord]) -> MemoryLog:
@@ -89,3 +97,54 @@ def test_a_snapshot_that_is_not_whole_is_refused() -> None:
     with pytest.raises(StorageError, match="no end"):
         replica.on_snapshot(whole[:-1], image.offset + 1)
     assert told == []
+
+
+class MixedLog:
+    """Changes, and begins of epochs between them."""
+
+    name = "mixed"
+
+    def __init__(self, *values: bytes | EpochBegun) -> None:
+        self._values = values
+
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        for offset in range(start, end):
+            yield Entry(offset, 0, self._values[offset])
+
+
+@pytest.mark.parametrize("bytes_max", [None, 1, 60, 1000])
+def test_a_witness_sees_everything_once_and_before_it_is_applied_however_it_is_sliced(bytes_max: int | None) -> None:
+    topics = [encode_change([TopicCreated(f"t{number}", topic_id(number))]) for number in range(4)]
+    first = encode_change([ClusterCreated(CLUSTER)])
+    log = MixedLog(EpochBegun(1, 1), first, topics[0], EpochBegun(2, 2), topics[1], EpochBegun(3, 3), *topics[2:])
+    replica = MetadataReplica(log)
+    seen: list[tuple[int, int]] = []
+
+    class Seer:
+        def on_change(self, image: MetadataImage, _change: object, *, offset: int, at_ms: int) -> None:
+            seen.append((offset, len(image.topics)))
+
+        def on_restored(self, next_offset: int) -> None:
+            assert next_offset == 0
+
+    replica.let_witness(Seer())
+    calls = 0
+    while replica.next_offset < 8:
+        assert replica.on_commit(8, bytes_max) == replica.next_offset
+        calls += 1
+    assert seen == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)]
+    assert calls > 1 or bytes_max in (None, 1000)
+
+
+def test_what_was_left_is_not_read_again_unless_there_is_more() -> None:
+    values = [encode_change([TopicCreated(f"t{number}", topic_id(number))]) for number in range(6)]
+    log = MixedLog(encode_change([ClusterCreated(CLUSTER)]), *values)
+    reads: list[tuple[int, int]] = []
+    entries = log.entries
+    log.entries = lambda start, end: reads.append((start, end)) or entries(start, end)  # type: ignore[method-assign, func-returns-value]
+    replica = MetadataReplica(log)
+    assert [replica.on_commit(5, 1) for _ in range(3)] == [1, 2, 3]
+    assert reads == [(0, 5)]
+    assert [replica.on_commit(7, 1) for _ in range(4)] == [4, 5, 6, 7]
+    assert reads == [(0, 5), (3, 7)]
+    assert sorted(replica.image.topics) == [f"t{number}" for number in range(6)]

@@ -60,8 +60,10 @@ def rotation_start(image: MetadataImage, brokers: Rotation, first_leader: int) -
     return leaders.index(first_leader) if first_leader in leaders else image.partitions_created
 
 
-def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None) -> None:
-    """Raise ApiError(INVALID_REPLICA_ASSIGNMENT) unless these brokers can hold the partition."""
+def check_assignment(
+    image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None = None
+) -> None:
+    """Raise ApiError(INVALID_REPLICA_ASSIGNMENT) unless these are brokers, each of them once."""
     problem = None
     unknown = next((broker for broker in sorted(replicas) if broker not in image.brokers), None)
     twice = next((broker for broker in sorted(replicas) if replicas.count(broker) > 1), None)
@@ -73,9 +75,15 @@ def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int]
         problem = f"broker {twice} is named more than once"
     elif expected_count is not None and len(replicas) != expected_count:
         problem = f"{len(replicas)} replicas are given where the other partitions have {expected_count}"
-    elif not any(image.brokers[broker].active for broker in replicas):
-        problem = "all of its brokers are fenced or shutting down"
     if problem:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}: {problem}")
+
+
+def check_replicas(image: MetadataImage, partition: int, replicas: Sequence[int], expected_count: int | None) -> None:
+    """The same for a new partition, which needs a leader from the start."""
+    check_assignment(image, partition, replicas, expected_count)
+    if not any(image.brokers[broker].active for broker in replicas):
+        problem = "all of its brokers are fenced or shutting down"
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}: {problem}")
 
 

@@ -20,7 +20,10 @@ from bifrost.controller.core.records import NO_LEADER, PartitionChanged
 from bifrost.controller.core.unclean_elections import LogEnd, longest_log
 from bifrost.errors import ApiError, ErrorCode
 
-_NO_ANSWERS: Mapping[tuple[bytes, int], Mapping[int, LogEnd]] = {}
+LogEnds = Mapping[tuple[bytes, int], Mapping[int, LogEnd]]
+"""How far logs go, by topic id and partition, then by broker."""
+
+_NO_ANSWERS: LogEnds = {}
 
 
 class ElectionType(IntEnum):
@@ -44,7 +47,7 @@ def elect_leaders(
     election_type: int,
     wanted: Sequence[tuple[str, int]] | None,
     *,
-    log_ends: Mapping[tuple[bytes, int], Mapping[int, LogEnd]] = _NO_ANSWERS,
+    log_ends: LogEnds = _NO_ANSWERS,
 ) -> Decision[list[ElectionResult]]:
     """Elect for the partitions that are named, or for all: then those that need no election are not mentioned.
 

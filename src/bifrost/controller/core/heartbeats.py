@@ -4,6 +4,9 @@
 takes over gives every broker a new session (`on_takeover`). It knows no clock, and it decides nothing; who is fenced is
 decided from the image, like everything else (Kafka: BrokerHeartbeatManager).
 
+A broker that was fenced takes part again once it has seen that, and with it who leads now what it led: a process that
+was paused and wakes must not go on as if nothing had happened.
+
 A broker that wants to stop first gives its leaderships away, while it still answers. It may go once every active broker
 has seen that: until then clients may be sent to it (KIP-631).
 """
@@ -18,7 +21,15 @@ from bifrost.controller.core.brokers import check_registered
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.elections import broker_leaves, broker_returns
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import BrokerFenced, BrokerShuttingDown, BrokerUnfenced, MetadataRecord
+from bifrost.controller.core.records import (
+    ASKED,
+    LEFT,
+    SILENT,
+    BrokerFenced,
+    BrokerShuttingDown,
+    BrokerUnfenced,
+    MetadataRecord,
+)
 from bifrost.controller.core.state import Broker
 
 NOTHING_SEEN: Final = -1
@@ -67,8 +78,11 @@ class BrokerSessions:
 
     def on_registered(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """A start of a broker was committed; earlier ones are over."""
-        for start in [start for start in self._sessions if start.broker_id == broker_id and start.epoch != epoch]:
-            del self._sessions[start]
+        for start in [start for start in self._sessions if start.broker_id == broker_id]:
+            if start.epoch > epoch:
+                return
+            if start.epoch < epoch:
+                del self._sessions[start]
         session = _Session(now_ms + self._timeout_ms, NOTHING_SEEN)
         self._sessions.setdefault(BrokerStart(broker_id, epoch), session)
 
@@ -76,11 +90,20 @@ class BrokerSessions:
         """A broker was heard of, whose epoch is the registered one."""
         self._sessions[BrokerStart(broker_id, epoch)] = _Session(now_ms + self._timeout_ms, metadata_offset)
 
+    def unheard(self) -> list[BrokerStart]:
+        """The brokers that have a session only because this controller took over: they may have died before."""
+        return [start for start, session in self._sessions.items() if session.metadata_offset == NOTHING_SEEN]
+
     def on_connection_lost(self, broker_id: int, epoch: int) -> None:
         """The broker's connection ended without a word, as when its process dies: its session is over at once."""
         session = self._sessions.get(BrokerStart(broker_id, epoch))
         if session is not None:
             session.ends_ms = _AT_ONCE
+
+    def has_lost_connection(self, broker_id: int, epoch: int) -> bool:
+        """Whether its session is over for that, and not because time is."""
+        session = self._sessions.get(BrokerStart(broker_id, epoch))
+        return session is not None and session.ends_ms == _AT_ONCE
 
     def forget(self, broker_id: int, epoch: int) -> None:
         """The broker is fenced, or gone: nothing is expected of it."""
@@ -128,7 +151,7 @@ def heartbeat(
     `metadata_offsets` is how far each broker has followed the log; one that has not said so has seen nothing.
     """
     broker = check_registered(image, broker_id=asked.broker_id, broker_epoch=asked.broker_epoch)
-    caught_up = asked.metadata_offset >= broker.epoch
+    caught_up = asked.metadata_offset >= max(broker.epoch, broker.fenced_at)
     records: list[MetadataRecord] = []
     fenced, go = broker.fenced, False
     if broker.fenced:
@@ -147,20 +170,20 @@ def heartbeat(
             go = True  # no client looks for it
     if not broker.fenced and (fenced or go):
         fenced = True
-        records = _fence(image, broker.broker_id)
+        records = _fence(image, broker.broker_id, LEFT if go else ASKED)
     return Decision(records, HeartbeatAnswer(caught_up, fenced, go))
 
 
-def fence_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[bool]:
+def fence_broker(image: MetadataImage, broker_id: int, broker_epoch: int, reason: int = SILENT) -> Decision[bool]:
     """Fence a broker that was not heard of; False if there is nothing to fence, or another start of it by now."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
         return Decision((), False)
-    return Decision(_fence(image, broker_id), True)
+    return Decision(_fence(image, broker_id, reason), True)
 
 
-def _fence(image: MetadataImage, broker_id: int) -> list[MetadataRecord]:
-    return [*broker_leaves(image, broker_id), BrokerFenced(broker_id)]
+def _fence(image: MetadataImage, broker_id: int, reason: int) -> list[MetadataRecord]:
+    return [*broker_leaves(image, broker_id), BrokerFenced(broker_id, reason)]
 
 
 def _may_go(image: MetadataImage, leaving: Broker, metadata_offsets: Mapping[BrokerStart, int]) -> bool:

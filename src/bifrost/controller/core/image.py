@@ -32,7 +32,7 @@ from bifrost.controller.core.records import (
     TopicDeleted,
     TopicRestored,
 )
-from bifrost.controller.core.state import NOT_SHUTTING_DOWN, Broker, Partition, Topic
+from bifrost.controller.core.state import NEVER_FENCED, NOT_SHUTTING_DOWN, Broker, Partition, Topic
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -54,6 +54,7 @@ class MetadataImage:
 
     __slots__ = (
         "_collisions",
+        "_own_topics",
         "_replica_sets",
         "brokers",
         "brokers_changed_at",
@@ -80,6 +81,7 @@ class MetadataImage:
         self.partitions_created = 0  # ever, so that placement goes on where it stopped
         self._collisions: dict[str, str] = {}
         self._replica_sets: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for each distinct set
+        self._own_topics: set[bytes] = set()  # those that no copy of this image shares
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MetadataImage) and self._content() == other._content()
@@ -119,16 +121,17 @@ class MetadataImage:
         return self._collisions.get(name.replace(".", "_"))
 
     def copy(self) -> MetadataImage:
-        """An equal image that changes on its own."""
+        """An equal image that changes on its own. Topics and configs are shared until one of the two changes them."""
+        self._own_topics.clear()
         twin = MetadataImage()
         twin.offset = self.offset
         twin.cluster_id = self.cluster_id
         twin.brokers = self.brokers.copy()
         twin.brokers_changed_at = self.brokers_changed_at
-        twin.topics = {name: topic.copy() for name, topic in self.topics.items()}
-        twin.topics_by_id = {topic.topic_id: topic for topic in twin.topics.values()}
+        twin.topics = self.topics.copy()
+        twin.topics_by_id = self.topics_by_id.copy()
         twin.index = self.index.copy()
-        twin.configs = {resource: configs.copy() for resource, configs in self.configs.items()}
+        twin.configs = self.configs.copy()
         twin.next_producer_id = self.next_producer_id
         twin.partitions_created = self.partitions_created
         twin._collisions = self._collisions.copy()
@@ -170,7 +173,7 @@ class MetadataImage:
         self._set_broker(broker, delta)
 
     def _broker_fenced(self, record: BrokerFenced, delta: Delta) -> None:
-        self._change_broker(record.broker_id, delta, fenced=True)
+        self._change_broker(record.broker_id, delta, fenced=True, fenced_at=self.offset)
 
     def _broker_unfenced(self, record: BrokerUnfenced, delta: Delta) -> None:
         self._change_broker(record.broker_id, delta, fenced=False)
@@ -190,13 +193,13 @@ class MetadataImage:
         assert record.topic_id not in self.topics_by_id, f"topic id of {record.name} is used twice"
         assert self.colliding_topic(record.name) is None, f"topic {record.name} collides with another"
         topic = Topic(record.name, record.topic_id, [], self.offset)
-        self.topics[record.name] = topic
-        self.topics_by_id[record.topic_id] = topic
+        self._set_topic(topic)
         self._collisions[record.name.replace(".", "_")] = record.name
         delta.topics_created[record.topic_id] = topic
 
     def _topic_deleted(self, record: TopicDeleted, delta: Delta) -> None:
         topic = self.topics_by_id.pop(record.topic_id)
+        self._own_topics.discard(record.topic_id)
         del self.topics[topic.name]
         del self._collisions[topic.name.replace(".", "_")]
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
@@ -204,7 +207,7 @@ class MetadataImage:
         delta.on_topic_deleted(topic)
 
     def _partition_created(self, record: PartitionCreated, delta: Delta) -> None:
-        topic = self.topics_by_id[record.topic_id]
+        topic = self._own_topic(record.topic_id)
         assert record.partition == len(topic.partitions), f"{topic.name}-{record.partition} is out of order"
         after = Partition(
             self._share(record.replicas),
@@ -212,6 +215,8 @@ class MetadataImage:
             record.leader,
             record.leader_epoch,
             record.partition_epoch,
+            self._share(record.adding),
+            self._share(record.removing),
         )
         topic.partitions.append(after)
         topic.changed_at = self.offset
@@ -220,7 +225,7 @@ class MetadataImage:
         delta.on_partition(topic, record.partition, None, after)
 
     def _partition_changed(self, record: PartitionChanged, delta: Delta) -> None:
-        topic = self.topics_by_id[record.topic_id]
+        topic = self._own_topic(record.topic_id)
         before = topic.partitions[record.partition]
         after = Partition(
             before.replicas if record.replicas is None else self._share(record.replicas),
@@ -228,6 +233,8 @@ class MetadataImage:
             before.leader if record.leader is None else record.leader,
             before.leader_epoch if record.leader is None else before.leader_epoch + 1,
             before.partition_epoch + 1,
+            before.adding if record.adding is None else self._share(record.adding),
+            before.removing if record.removing is None else self._share(record.removing),
         )
         topic.partitions[record.partition] = after
         topic.changed_at = self.offset
@@ -236,11 +243,12 @@ class MetadataImage:
 
     def _config_changed(self, record: ConfigChanged, delta: Delta) -> None:
         resource = (record.resource_type, record.resource_name)
-        configs = self.configs.setdefault(resource, {})
+        configs = dict(self.configs.get(resource, _NO_CONFIGS))
         if record.value is None:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
+        self.configs[resource] = configs
         if not configs:
             del self.configs[resource]
         delta.configs[resource] = None
@@ -258,11 +266,12 @@ class MetadataImage:
             record.rack,
             record.fenced,
             record.shutdown_offset,
+            record.fenced_at,
         )
         self._set_broker(broker, delta)
 
     def _topic_restored(self, record: TopicRestored, _delta: Delta) -> None:
-        self.topics_by_id[record.topic_id].changed_at = record.changed_at
+        self._own_topic(record.topic_id).changed_at = record.changed_at
 
     def _snapshot_ended(self, record: SnapshotEnded, _delta: Delta) -> None:
         self.brokers_changed_at = record.brokers_changed_at
@@ -270,16 +279,36 @@ class MetadataImage:
         self.partitions_created = record.partitions_created
 
     def _change_broker(
-        self, broker_id: int, delta: Delta, *, fenced: bool = False, shutdown_offset: int = NOT_SHUTTING_DOWN
+        self,
+        broker_id: int,
+        delta: Delta,
+        *,
+        fenced: bool = False,
+        shutdown_offset: int = NOT_SHUTTING_DOWN,
+        fenced_at: int = NEVER_FENCED,
     ) -> None:
         """A broker takes part, is fenced or shuts down: one of the three."""
-        broker = self.brokers[broker_id]
-        self._set_broker(msgspec.structs.replace(broker, fenced=fenced, shutdown_offset=shutdown_offset), delta)
+        changed = msgspec.structs.replace(
+            self.brokers[broker_id], fenced=fenced, shutdown_offset=shutdown_offset, fenced_at=fenced_at
+        )
+        self._set_broker(changed, delta)
 
     def _set_broker(self, broker: Broker, delta: Delta) -> None:
         self.brokers[broker.broker_id] = broker
         self.brokers_changed_at = self.offset
         delta.brokers[broker.broker_id] = None
+
+    def _set_topic(self, topic: Topic) -> None:
+        self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
+        self._own_topics.add(topic.topic_id)
+
+    def _own_topic(self, topic_id: bytes) -> Topic:
+        """The topic, to be changed: no copy of this image sees that."""
+        topic = self.topics_by_id[topic_id]
+        if topic_id not in self._own_topics:
+            topic = topic.copy()
+            self._set_topic(topic)
+        return topic
 
     def _share(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
         return self._replica_sets.setdefault(replicas, replicas)

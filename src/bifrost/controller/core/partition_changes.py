@@ -6,9 +6,9 @@ start of a broker has one, and a request that names another is refused. Checks c
 ReplicationControlManager.validateAlterPartitionData, versions 2 and 3: topics by id, and in 3 the epochs of members
 (KIP-903).
 
-A leader cannot be changed from here: it is a member of the new ISR and active, so it leads on. NEW_LEADER_ELECTED takes
-a reassignment, which there is not. The recovery state after an unclean election (KIP-704) is not kept either: a leader
-is recovered from the start.
+The leader is a member of the new ISR and active, so it leads on, unless the new ISR ends a move of replicas by which
+the leader goes (`moves.py`): then the ISR is taken, and the leader is told NEW_LEADER_ELECTED. The recovery state after
+an unclean election (KIP-704) is not kept: a leader is recovered from the start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from bifrost.controller.core.brokers import UNKNOWN_EPOCH, check_registered
 from bifrost.controller.core.decision import Decision
-from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.image import Located, MetadataImage
+from bifrost.controller.core.moves import Layout, partition_change
 from bifrost.controller.core.records import NO_LEADER, PartitionChanged
 from bifrost.controller.core.state import Partition
 from bifrost.errors import ApiError, ErrorCode
@@ -72,6 +73,7 @@ def alter_partitions(
 ) -> Decision[list[ChangedTopic]]:
     """Change each ISR that can be changed; ApiError(STALE_BROKER_EPOCH) if the asker is not who it was."""
     check_registered(image, broker_id=broker_id, broker_epoch=broker_epoch)
+    live = image.active_brokers()
     changes: dict[tuple[bytes, int], PartitionChanged] = {}
     results = []
     for topic_id, partitions in wanted:
@@ -80,39 +82,51 @@ def alter_partitions(
             try:
                 if (topic_id, asked.partition) in changes:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "it is named more than once")
-                state = _find(image, topic_id, asked.partition)
-                _check_epochs(state, asked, broker_id)
-                _check_isr(image, state, asked)
+                located = _find(image, topic_id, asked.partition)
+                _check_epochs(located.state, asked, broker_id)
+                _check_isr(image, located.state, asked)
             except ApiError as error:
                 answers.append(ChangedPartition(asked.partition, error.code, error.detail))
                 continue
+            state = located.state
             members = {member.broker_id for member in asked.isr}
-            # In the order of the assignment, so that one set of members is always one tuple.
-            isr = tuple(broker for broker in state.replicas if broker in members)
-            epoch = state.partition_epoch
-            if isr != state.isr:
-                changes[topic_id, asked.partition] = PartitionChanged(topic_id, asked.partition, isr=isr)
-                epoch += 1
-            answers.append(
-                ChangedPartition(
-                    asked.partition,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    partition_epoch=epoch,
-                    isr=isr,
-                )
-            )
+            change = partition_change(located, Layout(state.replicas, members, state.adding, state.removing), live)
+            if change is not None:
+                changes[topic_id, asked.partition] = change
+            answers.append(_answer(located, change))
         results.append(ChangedTopic(topic_id, answers))
     return Decision([*changes.values()], results)
 
 
-def _find(image: MetadataImage, topic_id: bytes, partition: int) -> Partition:
+def _answer(located: Located, change: PartitionChanged | None) -> ChangedPartition:
+    """The state from now on; a leader that leads no more is told only that."""
+    _, partition, state = located
+    if change is None:
+        return ChangedPartition(
+            partition,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            isr=state.isr,
+        )
+    if change.leader not in (None, state.leader):
+        return ChangedPartition(partition, ErrorCode.NEW_LEADER_ELECTED, f"broker {change.leader} leads from now on")
+    return ChangedPartition(
+        partition,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch + (change.leader is not None),
+        partition_epoch=state.partition_epoch + 1,
+        isr=state.isr if change.isr is None else change.isr,
+    )
+
+
+def _find(image: MetadataImage, topic_id: bytes, partition: int) -> Located:
     topic = image.topics_by_id.get(topic_id)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
     if not 0 <= partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {partition}")
-    return topic.partitions[partition]
+    return Located(topic, partition, topic.partitions[partition])
 
 
 def _check_epochs(state: Partition, asked: IsrChange, broker_id: int) -> None:

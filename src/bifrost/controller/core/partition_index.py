@@ -29,12 +29,13 @@ def partitions_of(bits: int) -> Iterator[int]:
 class PartitionIndex:
     """Broker -> topic -> partitions. There is no entry for nothing, so that equal images have equal indexes."""
 
-    __slots__ = ("_in_sync", "_led", "_not_led", "preferred")
+    __slots__ = ("_in_sync", "_led", "_not_led", "moving", "preferred")
 
     def __init__(self) -> None:
         self._in_sync: _Table = defaultdict(dict)
         self._led: _Table = defaultdict(dict)  # NO_LEADER leads those that nobody leads
         self._not_led: _Table = defaultdict(dict)  # by the first replica, which should lead them
+        self.moving: TopicBits = {}  # partitions whose replicas are on the move
         self.preferred: dict[int, int] = {}  # how many partitions a broker is the first replica of
 
     def __eq__(self, other: object) -> bool:
@@ -58,6 +59,7 @@ class PartitionIndex:
         twin = PartitionIndex()
         for ours, theirs in zip(twin._tables(), self._tables(), strict=True):
             ours.update((broker, topics.copy()) for broker, topics in theirs.items())
+        twin.moving = self.moving.copy()
         twin.preferred = self.preferred.copy()
         return twin
 
@@ -66,6 +68,7 @@ class PartitionIndex:
         for broker in state.isr:
             _set(self._in_sync, broker, topic_id, bit)
         _set(self._led, state.leader, topic_id, bit)
+        self._mark_moving(topic_id, bit, state)
         first = state.replicas[0]
         self.preferred[first] = self.preferred.get(first, 0) + 1
         if state.leader != first:
@@ -83,6 +86,7 @@ class PartitionIndex:
         if before.leader != after.leader:
             _clear(self._led, before.leader, topic_id, bit)
             _set(self._led, after.leader, topic_id, bit)
+        self._mark_moving(topic_id, bit, after)
         old, new = before.replicas[0], after.replicas[0]
         if old != new:
             self._prefer_less(old)
@@ -96,8 +100,17 @@ class PartitionIndex:
         for table in self._tables():
             for broker in [broker for broker, topics in table.items() if topics.pop(topic_id, 0) and not topics]:
                 del table[broker]
+        self.moving.pop(topic_id, None)
         for state in partitions:
             self._prefer_less(state.replicas[0])
+
+    def _mark_moving(self, topic_id: bytes, bit: int, state: Partition) -> None:
+        bits = self.moving.get(topic_id, 0)
+        bits = bits | bit if state.is_moving else bits & ~bit
+        if bits:
+            self.moving[topic_id] = bits
+        else:
+            self.moving.pop(topic_id, None)
 
     def _prefer_less(self, broker: int) -> None:
         self.preferred[broker] -= 1
@@ -105,7 +118,7 @@ class PartitionIndex:
             del self.preferred[broker]
 
     def _content(self) -> tuple[object, ...]:
-        return (*self._tables(), self.preferred)
+        return (*self._tables(), self.moving, self.preferred)
 
     def _tables(self) -> tuple[_Table, ...]:
         return self._in_sync, self._led, self._not_led

@@ -73,7 +73,7 @@ def _decide_one(image: MetadataImage, brokers: Rotation, wanted: MorePartitions)
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS, f"topic {topic.name} has {present} partitions; {wanted.total} is not more"
         )
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = len(topic.partitions[0].target)
     if wanted.assignments is None:
         assignments: Sequence[Sequence[int]] = place_partitions(
             brokers,

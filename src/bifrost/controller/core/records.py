@@ -12,11 +12,24 @@ both are refused by a node that does not know them, because an image with a hole
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 FORMAT_VERSION = 1
 NO_LEADER = -1
+
+# Why a broker is fenced. Numbers, not an enum: a node that does not know one of them can read the record all the same.
+UNSAID = 0
+"""The record was written before reasons were."""
+SILENT = 1
+"""It was not heard of for as long as a session lasts, or its connection broke and it is there all the same."""
+DIED = 2
+"""Its connection closed, and nobody listens any more where it did: the process is gone."""
+LEFT = 3
+"""It asked to stop, and may."""
+ASKED = 4
+"""It asked to be fenced, and goes on."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -26,6 +39,10 @@ class Endpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     host: str
     port: int
     protocol: str = "PLAINTEXT"
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class ClusterCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=1):
@@ -48,6 +65,7 @@ class BrokerFenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3
     """A broker may not lead or be in sync until it is unfenced; if it was shutting down, that is over."""
 
     broker_id: int
+    reason: int = UNSAID  # for those who watch: what follows for the cluster is the same
 
 
 class BrokerUnfenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
@@ -79,6 +97,8 @@ class PartitionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, t
     leader: int
     leader_epoch: int = 0
     partition_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
@@ -93,6 +113,8 @@ class PartitionChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, t
     leader: int | None = None
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
 
 
 class ConfigChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
@@ -134,6 +156,7 @@ class BrokerRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag
     rack: str | None
     fenced: bool
     shutdown_offset: int
+    fenced_at: int = -1
 
 
 class TopicRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=14):
@@ -172,10 +195,24 @@ MetadataRecord = (
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[MetadataRecord])
 _VERSION_BYTE = bytes([FORMAT_VERSION])
+_CHANGE_RECORDS: Final = 8
+"""A change of so many records may end where the next topic begins."""
 
 
 class UnreadableChangeError(ValueError):
     """A committed change that this version cannot read; the node must not start on half of the metadata."""
+
+
+def in_changes(records: Sequence[MetadataRecord]) -> list[Sequence[MetadataRecord]]:
+    """The same in parts that may be applied one after the other: a topic with all that is its own stays whole.
+
+    What a thousand topics mean to a broker takes a second, and others want a turn meanwhile.
+    """
+    cuts = [0]
+    for slot, record in enumerate(records):
+        if slot - cuts[-1] >= _CHANGE_RECORDS and isinstance(record, TopicCreated | TopicDeleted):
+            cuts.append(slot)
+    return [records[start:end] for start, end in zip(cuts, [*cuts[1:], len(records)])]
 
 
 def encode_change(records: Sequence[MetadataRecord]) -> bytes:
@@ -194,5 +231,5 @@ def decode_change(value: bytes) -> list[MetadataRecord]:
         )
     try:
         return _decoder.decode(memoryview(value)[1:])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # the second where a name is not text
         raise UnreadableChangeError(f"{error}; a newer version may have written it, or it is damaged") from None

@@ -26,7 +26,7 @@ from bifrost.controller.core.records import (
 )
 from bifrost.controller.core.state import Broker, Topic
 
-RECORDS_PER_CHANGE = 1_000
+RECORDS_PER_CHANGE = 100  # what is encoded, or applied, before others get a turn: well below a millisecond
 
 
 def image_records(image: MetadataImage, *, records_max: int = RECORDS_PER_CHANGE) -> Iterator[list[MetadataRecord]]:
@@ -41,18 +41,33 @@ def image_records(image: MetadataImage, *, records_max: int = RECORDS_PER_CHANGE
         yield change
 
 
+class Restoration:
+    """An image that is made of a snapshot up to `offset`, change by change."""
+
+    def __init__(self, offset: int, delta: Delta | None = None) -> None:
+        self._image = MetadataImage()
+        self._offset = offset
+        self._delta = Delta() if delta is None else delta
+        self._last: MetadataRecord | None = None
+
+    def apply(self, change: Sequence[MetadataRecord]) -> None:
+        for record in change:
+            self._image.apply(record, self._offset, self._delta)
+            self._last = record
+
+    def image(self) -> MetadataImage:
+        """What came of it; UnreadableChangeError if the snapshot's end is missing."""
+        if not isinstance(self._last, SnapshotEnded):
+            raise UnreadableChangeError("the snapshot has no end: it was not written completely, or it is damaged")
+        return self._image
+
+
 def restore(changes: Iterable[Sequence[MetadataRecord]], offset: int, delta: Delta | None = None) -> MetadataImage:
     """The image that a snapshot up to `offset` was made of; UnreadableChangeError if its end is missing."""
-    image = MetadataImage()
-    seen = Delta() if delta is None else delta
-    last: MetadataRecord | None = None
+    restoration = Restoration(offset, delta)
     for change in changes:
-        for record in change:
-            image.apply(record, offset, seen)
-            last = record
-    if not isinstance(last, SnapshotEnded):
-        raise UnreadableChangeError("the snapshot has no end: it was not written completely, or it is damaged")
-    return image
+        restoration.apply(change)
+    return restoration.image()
 
 
 def _records(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -77,6 +92,7 @@ def _broker_record(broker: Broker) -> BrokerRestored:
         broker.rack,
         broker.fenced,
         broker.shutdown_offset,
+        broker.fenced_at,
     )
 
 
@@ -91,5 +107,7 @@ def _topic_records(topic: Topic) -> Iterator[MetadataRecord]:
             state.leader,
             state.leader_epoch,
             state.partition_epoch,
+            state.adding,
+            state.removing,
         )
     yield TopicRestored(topic.topic_id, topic.changed_at)

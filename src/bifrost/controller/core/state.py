@@ -15,20 +15,42 @@ from bifrost.controller.core.records import NO_LEADER, Endpoint
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC = "__cluster_metadata"
 NOT_SHUTTING_DOWN: Final = -1
+NEVER_FENCED: Final = -1
 
 
 class Partition(msgspec.Struct, frozen=True, gc=False):
-    """Who holds a partition and who leads it."""
+    """Who holds a partition and who leads it.
+
+    While replicas move (KIP-455) `replicas` are all that there are: those that stay or come, in the order that they are
+    to have, then those that go. A replica may both come and go, if a move was overtaken by another.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
     leader_epoch: int
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
     @property
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether replicas come or go."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it shall have in the end."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas that it has if the move is given up."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
 
 
 class Broker(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +63,7 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
     rack: str | None
     fenced: bool
     shutdown_offset: int = NOT_SHUTTING_DOWN  # the others must have seen this change before it may go
+    fenced_at: int = NEVER_FENCED  # it must have seen this change before it takes part again
 
     @property
     def shutting_down(self) -> bool:

@@ -66,7 +66,7 @@ def lost_partitions(image: MetadataImage, settings: Settings) -> list[LostPartit
     lost = []
     for topic, partition, state in image.locate(image.index.led(NO_LEADER)):
         if topic.topic_id not in allowed:
-            allowed[topic.topic_id] = _allows_unclean(image, defaults, topic.name)
+            allowed[topic.topic_id] = allows_unclean(image, defaults, topic.name)
         survivors = tuple(broker for broker in state.replicas if broker in live)
         if survivors and allowed[topic.topic_id]:
             lost.append(LostPartition(topic.topic_id, topic.name, partition, state.partition_epoch, survivors))
@@ -91,7 +91,7 @@ def recover_partitions(
             state.has_leader
             or state.partition_epoch != partition_epoch
             or leader == NO_LEADER
-            or not _allows_unclean(image, defaults, topic.name)
+            or not allows_unclean(image, defaults, topic.name)
         ):
             continue
         changes[topic_id, partition] = PartitionChanged(topic_id, partition, leader=leader, isr=(leader,))
@@ -105,7 +105,8 @@ def longest_log(state: Partition, live: Container[int], log_ends: Mapping[int, L
     return max(answered, key=log_ends.__getitem__, default=NO_LEADER)
 
 
-def _allows_unclean(image: MetadataImage, defaults: Settings, topic: str) -> bool:
+def allows_unclean(image: MetadataImage, defaults: Settings, topic: str) -> bool:
+    """Whether the topic prefers a leader to its writes; `defaults` are the settings as they stand."""
     configs = image.topic_configs(topic)
     if _SWITCH not in configs:
         return defaults.unclean_leader_election_enable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.replication.partition import Partition
@@ -12,16 +12,24 @@ from bifrost.types import TopicPartition
 class ReplicaManager:
     """Finds a partition, or says why not."""
 
-    def __init__(self) -> None:
+    def __init__(self, exists: Callable[[TopicPartition], bool] = lambda _: False) -> None:
+        self.exists = exists
+        """Whether the cluster has such a partition, here or elsewhere."""
         self._partitions: dict[TopicPartition, Partition] = {}
         self._offline: dict[TopicPartition, None] = {}
 
     def get(self, tp: TopicPartition) -> Partition:
-        """The partition, or the ApiError that tells a client why it is not served here."""
+        """The partition, or the ApiError that tells a client why it is not served here.
+
+        Whoever asks for what others host should look where it is, and not give up on it: it may have moved (Kafka:
+        ReplicaManager.getPartitionOrError).
+        """
         partition = self._partitions.get(tp)
         if partition is None:
             if tp in self._offline:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {tp} failed")
+            if self.exists(tp):
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(tp))
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(tp))
         return partition
 
@@ -48,7 +56,17 @@ class ReplicaManager:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """What `replication-offset-checkpoint` keeps."""
-        return {tp: partition.high_watermark for tp, partition in self._partitions.items() if partition.is_leader}
+        return {tp: partition.high_watermark for tp, partition in self._partitions.items()}
+
+    def on_tick(self, now_ms: float, lag_max_ms: float) -> None:
+        """Time has passed: followers that are behind for too long are not in sync any more."""
+        for partition in self._partitions.values():
+            partition.on_tick(now_ms, lag_max_ms)
+
+    def on_brokers_changed(self) -> None:
+        """Brokers have come or gone."""
+        for partition in self._partitions.values():
+            partition.on_brokers_changed()
 
     def __contains__(self, tp: object) -> bool:
         return tp in self._partitions

@@ -1,70 +1,143 @@
 """One partition that this node hosts: checks, appends, reads. Hot path 3/9.
 
-The log stores, `core.leader` decides how far a write is safe, and this file joins the two. It is the only place that
-carries out the leader's effects.
+The log stores, the cores decide how far a write is safe and where logs part, and this file joins them. It is the only
+place that carries out the leader's effects.
 
-Must never: look inside a batch, or answer for a partition that another node leads.
+Must never: look inside a batch, take a client's write for a partition that another node leads, or show anybody but a
+replica what is not committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from bifrost.errors import ApiError, DiskFullError, ErrorCode
 from bifrost.log.config import LOG_APPEND_TIME
 from bifrost.log.epochs import UNDEFINED_EPOCH
 from bifrost.log.partition_log import AppendResult, LogSlice, PartitionLog
-from bifrost.protocol.batch import accept_produced, read_header
-from bifrost.replication.core.leader import Effects, PartitionLeader
+from bifrost.log.producers import ForgottenBatchError
+from bifrost.protocol.batch import accept_produced, read_header, read_producer
+from bifrost.replication.core.leader import Effects, Member, PartitionLeader
 from bifrost.types import NodeId, TopicPartition
 
-Wake = Callable[["Partition"], None]
+ACKS_ALL = -1
+
+
+class Watcher(Protocol):
+    """A follower that may be waiting for what comes next."""
+
+    def on_append(self, partition: Partition) -> None:
+        """There is more to fetch, or another leader to fetch it from."""
+
+    def on_committed(self, partition: Partition) -> None:
+        """The high watermark has moved."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What every partition of a node shares."""
+
+    me: NodeId
+    wake: Callable[[Partition], None]
+    """Somebody may wait for what has just become safe, or for a leader that has gone."""
+    propose: Callable[[Partition, tuple[Member, ...]], None] = lambda _partition, _isr: None
+    """Ask the controller for another ISR."""
+    on_synced: Callable[[Partition], None] = lambda _partition: None
+    """What was fetched for a partition that this node follows is on disk."""
+    live: dict[NodeId, int] = field(default_factory=dict)
+    """The epochs of all brokers that may be in sync; one object for the life of the node."""
 
 
 class Partition:
     """A replica on this node, and the leader's duties when this node leads."""
 
-    __slots__ = ("_leader", "_me", "_wake", "log", "min_insync_replicas", "replicas", "tp")
+    __slots__ = (
+        "_around",
+        "_high_watermark",
+        "_leader",
+        "_min_insync_replicas",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "replicas",
+        "topic_id",
+        "tp",
+        "watchers",
+    )
 
     def __init__(
-        self, tp: TopicPartition, log: PartitionLog, *, min_insync_replicas: int, me: NodeId, wake: Wake
+        self,
+        tp: TopicPartition,
+        log: PartitionLog,
+        around: Surroundings,
+        *,
+        min_insync_replicas: int,
+        high_watermark: int = 0,
+        topic_id: bytes = b"",
     ) -> None:
         self.tp = tp
+        self.topic_id = topic_id
         self.log = log
-        self.min_insync_replicas = min_insync_replicas
         self.replicas: tuple[NodeId, ...] = ()
-        self._me = me
-        self._wake = wake
+        self.leader_id: NodeId | None = None
+        self.leader_epoch = UNDEFINED_EPOCH
+        self.watchers: dict[Watcher, None] = {}
+        self._around = around
+        self._min_insync_replicas = min_insync_replicas
+        self._high_watermark = min(max(high_watermark, log.log_start_offset), log.durable_offset)
         self._leader: PartitionLeader | None = None
         log.on_durable = self._on_durable
 
-    def lead(self, epoch: int, replicas: tuple[NodeId, ...], isr: frozenset[NodeId], high_watermark: int) -> None:
+    # Who leads
+
+    def lead(self, epoch: int, replicas: tuple[NodeId, ...], isr: frozenset[NodeId], partition_epoch: int = 0) -> None:
         """This node leads from now on. The epoch's start is recorded even before its first write (KIP-101)."""
+        self.replicas = replicas
         if self._leader is not None and epoch == self._leader.epoch:
-            self._leader.isr = isr
+            self._run(self._leader.on_partition(replicas, isr, partition_epoch))
             return
         log = self.log
         log.assign_epoch(epoch)
-        self.replicas = replicas
-        leader = PartitionLeader(
-            self._me,
+        self.leader_id, self.leader_epoch = self._around.me, epoch
+        self._leader = leader = PartitionLeader(
+            self._around.me,
             epoch=epoch,
+            partition_epoch=partition_epoch,
+            replicas=replicas,
             isr=isr,
-            high_watermark=min(max(high_watermark, log.log_start_offset), log.durable_offset),
+            live=self._around.live,
+            min_insync_replicas=self._min_insync_replicas,
+            high_watermark=self.high_watermark,
             log_end_offset=log.log_end_offset,
             durable_offset=log.durable_offset,
         )
-        self._leader = leader
+        self._tell_watchers()
         self._run(leader.on_durable(log.durable_offset))
 
+    def follow(self, leader_id: NodeId | None, epoch: int, replicas: tuple[NodeId, ...]) -> None:
+        """Another node leads from now on, or nobody: whoever waits here is told so."""
+        self.replicas = replicas
+        self.leader_id, self.leader_epoch = leader_id, epoch
+        self.resign()
+
     def resign(self) -> None:
-        """This node does not lead any more: whoever waits is told so."""
-        self._leader = None
-        self._wake(self)
+        """This node does not lead any more."""
+        if self._leader is not None:
+            self._high_watermark = self._leader.high_watermark
+            self._leader = None
+        self._tell_watchers()
+        self._around.wake(self)
 
     @property
     def is_leader(self) -> bool:
         return self._leader is not None
+
+    @property
+    def leading(self) -> PartitionLeader | None:
+        """The leader's state, while this node leads."""
+        return self._leader
 
     @property
     def leader(self) -> PartitionLeader:
@@ -74,22 +147,40 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        return self.leader.high_watermark
+        """Everything below is committed, as far as this replica knows."""
+        return self._high_watermark if self._leader is None else self._leader.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed consumer must stop; no transaction can be open yet."""
-        return self.leader.high_watermark
+        return self.high_watermark
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self._min_insync_replicas
+
+    @min_insync_replicas.setter
+    def min_insync_replicas(self, count: int) -> None:
+        self._min_insync_replicas = count
+        if self._leader is not None:
+            self._run(self._leader.on_min_insync_replicas(count))
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client or replica that lives in another leader epoch (KIP-320); -1 asks for no check."""
         if current_leader_epoch == -1:
             return
-        epoch = self.leader.epoch
+        epoch = self.leader_epoch
         if current_leader_epoch < epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {current_leader_epoch}, current is {epoch}")
         if current_leader_epoch > epoch:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {current_leader_epoch}, current is {epoch}")
+
+    def check_leader(self, current_leader_epoch: int) -> PartitionLeader:
+        """Refuse whoever lives in another leader epoch, or should ask another node."""
+        self.check_epoch(current_leader_epoch)
+        return self.leader
+
+    # As a leader
 
     def append(
         self, records: memoryview, *, acks: int, api_version: int, transactional_id: str | None, now_ms: int
@@ -97,8 +188,9 @@ class Partition:
         """Store one produced batch; the answer is owed once `is_acknowledged` says so."""
         leader, log = self.leader, self.log
         config = log.config
-        if acks == -1:
-            leader.check_replicas(self.min_insync_replicas, len(self.replicas))
+        if acks == ACKS_ALL and leader.is_under_min_isr:
+            self._expect_again(records, ErrorCode.NOT_ENOUGH_REPLICAS)
+            leader.check_replicas()
         header = accept_produced(
             records,
             max_bytes=config.max_message_bytes,
@@ -113,11 +205,21 @@ class Partition:
         try:
             result = log.append(records, header, leader_epoch=leader.epoch, now_ms=now_ms)
         except DiskFullError:
-            log.producers.expect_again(header)
+            self._expect_again(records, ErrorCode.KAFKA_STORAGE_ERROR)
+            raise
+        except ForgottenBatchError as stored:
+            if leader.high_watermark < stored.end_offset:
+                raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, stored.detail) from stored
             raise
         if not result.duplicate:
+            self._tell_watchers()
             self._run(leader.on_append(log.log_end_offset, log.durable_offset))
         return result
+
+    def _expect_again(self, records: memoryview, reason: ErrorCode) -> None:
+        mark = read_producer(records)
+        if mark is not None:
+            self.log.producers.expect_again(mark, reason)
 
     def append_own(self, batch: bytearray, *, now_ms: int) -> int:
         """Store a batch of the broker's own making, as safely as acks=all would; the offset after it.
@@ -125,26 +227,99 @@ class Partition:
         Nobody is woken, for the caller is in the midst of a decision: it owes a `wake` once it is through.
         """
         leader, log = self.leader, self.log
-        leader.check_replicas(self.min_insync_replicas, len(self.replicas))
+        leader.check_replicas()
         if len(batch) > log.config.max_message_bytes:
             detail = f"{len(batch)} bytes, {log.config.max_message_bytes} are allowed"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, detail)
         log.append(memoryview(batch), read_header(batch), leader_epoch=leader.epoch, now_ms=now_ms)
         leader.on_append(log.log_end_offset, log.durable_offset)
+        self._tell_watchers()
         return log.log_end_offset
 
     def wake(self) -> None:
         """Tell whoever waits on this partition to look again."""
-        self._wake(self)
+        self._around.wake(self)
 
-    def is_acknowledged(self, next_offset: int) -> bool:
-        """Whether everything below `next_offset` may be acknowledged; raises when this node lost the leadership."""
+    def is_committed(self, next_offset: int) -> bool:
+        """Whether everything below `next_offset` is; raises when this node lost the leadership."""
         return self.leader.high_watermark >= next_offset
 
+    def is_acknowledged(self, next_offset: int, acks: int = ACKS_ALL) -> bool:
+        """Whether everything below `next_offset` is as safe as was asked for; raises when this node lost the
+        leadership, or when meanwhile too few replicas are in sync to call it safe."""
+        leader = self.leader
+        if acks != ACKS_ALL:
+            return leader.durable_offset >= next_offset
+        if leader.high_watermark < next_offset:
+            return False
+        if leader.is_under_min_isr:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"{len(leader.isr)} in sync")
+        return True
+
+    def on_replica_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> None:
+        """A follower holds everything below `offset`."""
+        self._run(self.leader.on_fetch(broker_id, broker_epoch, offset, now_ms))
+
+    def read_as_replica(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> LogSlice | None:
+        """What a follower may read: also what is not committed, for it becomes so by being fetched."""
+        end = self.log.log_end_offset
+        return self.log.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch, whole_batches=True)
+
+    def on_tick(self, now_ms: float, lag_max_ms: float) -> None:
+        """Time has passed."""
+        if self._leader is not None:
+            self._run(self._leader.on_tick(now_ms, lag_max_ms))
+
+    def on_brokers_changed(self) -> None:
+        if self._leader is not None:
+            self._run(self._leader.on_brokers_changed())
+
+    def on_proposal_accepted(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
+        """The controller has answered; the metadata will say the same."""
+        if self._leader is not None and self._leader.epoch == leader_epoch:
+            members = frozenset(map(NodeId, isr))
+            self._run(self._leader.on_partition(self.replicas, members, partition_epoch))
+
+    # As a follower
+
+    def append_fetched(self, batches: memoryview, leader_epoch: int, now_ms: int) -> None:
+        """Store batches as the leader of `leader_epoch` wrote them; an answer from another epoch is dropped."""
+        if self._leader is None and leader_epoch == self.leader_epoch:
+            self.log.append_replicated(batches, now_ms)
+
+    def believe(self, leader_high_watermark: int, leader_start: int, leader_epoch: int) -> None:
+        """What the leader of `leader_epoch` says is committed, and where its log begins."""
+        if self._leader is not None or leader_epoch != self.leader_epoch:
+            return
+        log = self.log
+        committed = min(leader_high_watermark, log.log_end_offset)
+        if committed > self._high_watermark:
+            self._high_watermark = committed
+            self._around.wake(self)
+        log.advance_log_start(min(leader_start, self._high_watermark))
+
+    def truncate_to(self, offset: int, leader_epoch: int, now_ms: int) -> None:
+        """The leader's history leaves this one here."""
+        if self._leader is None and leader_epoch == self.leader_epoch:
+            self.log.truncate_to(offset, now_ms)
+            self._high_watermark = min(self._high_watermark, self.log.log_end_offset)
+
+    def restart_at(self, offset: int, leader_epoch: int, now_ms: int) -> None:
+        """Nothing here continues what the leader has."""
+        if self._leader is None and leader_epoch == self.leader_epoch:
+            self.log.truncate_fully_and_start_at(offset, now_ms)
+            self._high_watermark = offset
+
+    @property
+    def is_synced(self) -> bool:
+        return self.log.durable_offset >= self.log.log_end_offset
+
+    # For anybody
+
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
-        """Where `leader_epoch` ended, as far as consumers may know: not past the high watermark."""
-        epoch, end = self.log.epoch_end(leader_epoch)
-        return epoch, min(end, self.high_watermark)
+        """Where `leader_epoch` ended in this log. A new leader's high watermark may still be below what its predecessor
+        has shown: a consumer that was told to end there would take its own position for a loss (Kafka: Partition)."""
+        return self.log.epoch_end(leader_epoch)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that wrote `offset`; the current one for the log's end, -1 where it is not known."""
@@ -166,12 +341,25 @@ class Partition:
         return self.log.read(offset, max_bytes, end_offset=end, min_one_batch=min_one_batch)
 
     def _on_durable(self, offset: int) -> None:
-        if self._leader is not None:
-            self._run(self._leader.on_durable(offset))
+        if self._leader is None:
+            self._around.on_synced(self)
+        elif self._run(self._leader.on_durable(offset)):
+            self._around.wake(self)  # some wait for this disk alone
 
-    def _run(self, effects: Effects) -> None:
-        if effects.high_watermark is not None:
-            self._wake(self)
+    def _tell_watchers(self) -> None:
+        for watcher in self.watchers:
+            watcher.on_append(self)
+
+    def _run(self, effects: Effects) -> bool:
+        """Whether nobody was woken."""
+        if effects.propose_isr is not None:
+            self._around.propose(self, effects.propose_isr)
+        if effects.high_watermark is None:
+            return True
+        for watcher in self.watchers:
+            watcher.on_committed(self)
+        self._around.wake(self)
+        return False
 
 
 def _no_transaction(transactional_id: str | None) -> ApiError:

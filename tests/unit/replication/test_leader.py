@@ -13,10 +13,18 @@ from bifrost.types import NodeId
 ME = NodeId(1)
 
 
-def leader(*, high_watermark: int = 0, end: int = 0, durable: int = 0, isr: tuple[int, ...] = (1,)) -> PartitionLeader:
+def leader(
+    *,
+    high_watermark: int = 0,
+    end: int = 0,
+    durable: int = 0,
+    isr: tuple[int, ...] = (1,),
+    replicas: tuple[int, ...] = (1,),
+) -> PartitionLeader:
     return PartitionLeader(
         ME,
         epoch=5,
+        replicas=tuple(map(NodeId, replicas)),
         isr=frozenset(map(NodeId, isr)),
         high_watermark=high_watermark,
         log_end_offset=end,
@@ -70,12 +78,13 @@ def test_the_high_watermark_does_not_go_back_with_a_late_report() -> None:
 def test_acks_all_needs_enough_replicas_in_sync(
     in_sync: tuple[int, ...], replicas: int, needed: int, accepted: bool
 ) -> None:
-    it = leader(isr=in_sync)
+    it = leader(isr=in_sync, replicas=tuple(range(1, replicas + 1)))
+    it.on_min_insync_replicas(needed)
     if accepted:
-        it.check_replicas(needed, replicas)
+        it.check_replicas()
     else:
         with pytest.raises(ApiError) as refused:
-            it.check_replicas(needed, replicas)
+            it.check_replicas()
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 

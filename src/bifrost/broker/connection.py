@@ -1,10 +1,12 @@
 """One client connection. Hot path 1/9.
 
 Frames are handled the moment they arrive, in the buffer that they arrived in. Answers leave in the order of their
-requests. Those that write may follow each other before the first is answered, so that one fsync serves many of them;
-any other request waits its turn, as it would with Kafka, which mutes a connection while it works on a request.
+requests. Those that write may follow each other before the first is answered, so that one fsync serves many of them,
+and so may a follower's fetches; any other request waits its turn, as it would with Kafka, which mutes a connection
+while it works on a request.
 
-Must never: buffer without bound. A peer that does not read its answers is not read from either.
+Must never: buffer without bound. A peer that does not read its answers is not read from either, nor is one whose
+requests wait for other nodes (`hold`).
 """
 
 from __future__ import annotations
@@ -26,18 +28,22 @@ from bifrost.protocol.wire import Buffer
 Buffers = Sequence[Buffer | LogSlice]
 """One answer, whole, in pieces that need not be joined; some of them may still be in a file."""
 
-PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
-"""Their handlers have done all that the order matters for when they return."""
+WRITES = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
+"""Their handlers have done all that the order matters for when they return, so they may follow each other."""
+FETCHES = frozenset({ApiKey.FETCH})
+"""A follower's next fetch may come before the last is answered, and makes that happen."""
+NOTHING: frozenset[ApiKey] = frozenset()
 
 
 class Reply:
     """A place in a connection's queue of answers; `buffers` is None until the answer exists."""
 
-    __slots__ = ("_connection", "buffers", "cancel", "pipelined")
+    __slots__ = ("_connection", "buffers", "cancel", "followed_by")
 
-    def __init__(self, connection: Connection, *, pipelined: bool = False) -> None:
+    def __init__(self, connection: Connection, *, followed_by: frozenset[ApiKey] = NOTHING) -> None:
         self._connection = connection
-        self.pipelined = pipelined
+        self.followed_by = followed_by
+        """Which requests need not wait for this answer."""
         self.buffers: Buffers | None = None
         self.cancel: Callable[[], object] | None = None
 
@@ -79,8 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = ""
         self.last_active = 0.0
-        self.on_lost: Callable[[], None] | None = None
-        """Called when the connection has ended, for whoever takes that for a sign."""
+        self.when_lost: dict[str, Callable[[], None]] = {}
+        """Called when the connection has ended, for whoever takes that for a sign; one for each purpose."""
         self._dispatcher = dispatcher
         self._metrics = metrics
         self._receiver = Receiver(pool, max_frame_bytes, self.abort)
@@ -95,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush_is_due = False
         self._write_paused = False
         self._read_paused = False
+        self._held = False
         self._closing = False
         self._error: str | None = None
         self._may_send_slices = True
@@ -121,8 +128,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._sender is not None:
             self._sender.close()
         self._on_close(self, self._error)
-        if self.on_lost is not None:
-            self.on_lost()
+        for tell in self.when_lost.values():
+            tell()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio calls it so
         return self._receiver.get_buffer()
@@ -174,6 +181,17 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_is_due = True
             self._loop.call_soon(self._flush_late)
 
+    def hold(self) -> None:
+        """Start no more requests of this peer until `release`: what it has sent is more than others take."""
+        self._held = True
+
+    def release(self) -> None:
+        """Go on with what waited."""
+        if self._held:
+            self._held = False
+            if not self._closing and not self._corked:
+                self._process()
+
     def fail(self, error: BaseException) -> None:
         """Close because of what this peer sent."""
         if not self._closing:
@@ -215,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_frames(self) -> None:
         receiver, dispatch = self._receiver, self._dispatcher.dispatch
-        while not self._closing and not self._write_paused and receiver.has_frame():
+        while not (self._closing or self._write_paused or self._held) and receiver.has_frame():
             if self._replies and not self._may_pipeline(receiver.peek_api_key()):
                 return
             answer = dispatch(self, receiver.take_frame())
@@ -227,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                     continue
                 answer = answer.buffers
             if self._replies:
-                done = Reply(self, pipelined=True)
+                done = Reply(self, followed_by=self._replies[-1].followed_by)
                 done.buffers = answer
                 self._replies.append(done)
             else:
@@ -236,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._send()
 
     def _may_pipeline(self, api_key: int) -> bool:
-        return api_key in PIPELINED and self._replies[-1].pipelined and len(self._replies) < self._max_pipelined
+        return api_key in self._replies[-1].followed_by and len(self._replies) < self._max_pipelined
 
     def _send(self) -> None:
         out = self._out
@@ -271,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
         """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""
         if self._closing:
             return
-        stuck = self._write_paused or len(self._replies) >= self._max_pipelined or self._waiting()
+        stuck = self._write_paused or self._held or len(self._replies) >= self._max_pipelined or self._waiting()
         if stuck and not self._read_paused:
             self._read_paused = True
             self.transport.pause_reading()

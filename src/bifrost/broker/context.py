@@ -12,20 +12,24 @@ from typing import Protocol
 from bifrost.broker.connection import Connection
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.fetch_sessions import FetchSessions
+from bifrost.broker.forwarding import Forwarding
+from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
+from bifrost.broker.replica_fetches import ReplicaFetches
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
 from bifrost.coordinator.driver import GroupCoordinator
-from bifrost.errors import DiskFullError, StorageError
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.log.manager import LogManager
 from bifrost.metrics import Metrics
 from bifrost.replication.manager import ReplicaManager
+from bifrost.replication.partition import Partition
 from bifrost.settings import Settings
-from bifrost.types import NodeId
+from bifrost.types import NodeId, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +46,8 @@ class Broker:
     logs: LogManager
     odin: Odin
     channel: ControllerChannel
+    lifecycle: BrokerLifecycle
+    forwarding: Forwarding
     replicas: ReplicaManager
     waiters: Waiters
     metadata: MetadataCache
@@ -51,6 +57,7 @@ class Broker:
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)
     sessions: FetchSessions = field(init=False)
+    replica_fetches: ReplicaFetches = field(init=False)
 
     @property
     def image(self) -> MetadataImage:
@@ -72,6 +79,21 @@ class Broker:
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, self.rng)
+        self.replica_fetches = ReplicaFetches(
+            self.find_partition, loop=self.loop, rng=self.rng, on_storage_error=self.on_storage_error
+        )
+
+    def rack_of(self, broker_id: NodeId) -> str | None:
+        """Where that broker stands, if it says so."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.rack
+
+    def find_partition(self, topic_id: bytes, index: int) -> Partition:
+        """A partition that this node hosts, by the id of its topic."""
+        name = self.metadata.topic_name(topic_id)
+        if name is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self.replicas.get(TopicPartition(name, index))
 
 
 class Host(Protocol):

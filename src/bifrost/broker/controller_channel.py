@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar, cast
 
 from bifrost.broker.odin import Odin
-from bifrost.errors import ApiError, ErrorCode
+from bifrost.errors import ApiError, ErrorCode, ProtocolError
 from bifrost.peers.connection import PeerConnection, PeerError
 from bifrost.peers.transport import Transport
+from bifrost.protocol.codec import reader, writer
+from bifrost.protocol.frame import LENGTH_BYTES, encode_request, has_flexible_response_header, read_response_header
 from bifrost.protocol.messages.envelopes import EnvelopeRequest, EnvelopeResponse
 from bifrost.protocol.schema import Message
 from bifrost.raft.links import Links
@@ -87,6 +89,27 @@ class ControllerChannel:
                 raise ApiError(code, "the controller did not take the request")
             await self._pause(deadline, "the controller that was asked does not lead any more")
 
+    async def change(self, request: Message, kind: type[T]) -> T:
+        """The active controller's answer to a request of this node's own, which is sent once: what it asks for must not
+        be done twice.
+
+        ApiError: it refuses, or cannot be found in time. After a lost answer nobody knows whether it was carried out.
+        """
+        if self._odin.controller.is_active:
+            return cast("T", await self._here(self._odin, request))
+        version = request.versions[-1]
+        body = writer(type(request), version)(request)
+        frame = encode_request(request.api, version, 0, self._links.client_id, body)[LENGTH_BYTES:]
+        answer = await self.forward(frame, "")
+        try:
+            _, position = read_response_header(answer, 0, has_flexible_response_header(request.api, version))
+            message, _ = reader(kind, version)(answer, position)
+        except ProtocolError as error:
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer makes no sense: {error}"
+            ) from error
+        return message
+
     def close(self) -> None:
         """This broker stops: nobody is asked any more."""
         self._closed = True
@@ -100,16 +123,22 @@ class ControllerChannel:
                 await self._pause(deadline, str(error))
 
     async def _leader(self, deadline: float) -> PeerConnection:
-        """A connection to whoever leads, once somebody does."""
+        """A connection to whoever leads, once somebody does; ApiError(NOT_CONTROLLER) if that is this node."""
         member, loop = self._odin.member, asyncio.get_running_loop()
-        while member.core.leader is None or member.core.leader == member.me:
+        while True:
+            leader = member.core.leader
+            if leader is not None and leader != member.me:
+                async with self._opening:
+                    if self._closed:
+                        raise ApiError(ErrorCode.NOT_CONTROLLER, "this broker stops")
+                    if member.core.leader == leader:  # else much has changed while others used the door
+                        return await self._links.to(leader)
+                continue
+            if self._odin.controller.is_active:
+                raise ApiError(ErrorCode.NOT_CONTROLLER, "this node leads by now; try again")
             if loop.time() >= deadline or self._closed:
                 raise ApiError(ErrorCode.NOT_CONTROLLER, "no controller leads at the moment; try again")
             await member.changed(deadline - loop.time())
-        async with self._opening:
-            if self._closed:
-                raise ApiError(ErrorCode.NOT_CONTROLLER, "this broker stops")
-            return await self._links.to(member.core.leader)
 
     async def _pause(self, deadline: float, reason: str) -> None:
         if self._closed or asyncio.get_running_loop().time() + self._pause_s >= deadline:

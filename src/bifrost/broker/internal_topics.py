@@ -1,7 +1,8 @@
 """The topics that the cluster makes for itself, when somebody first needs them.
 
-Their settings ask for three replicas by default, and Kafka waits until there are so many brokers. Here they have one:
-partitions are not replicated yet, and one node works without a word of configuration (ADR 0011).
+Their settings ask for three replicas by default, and Kafka waits until there are so many brokers. Here they have as
+many as there are brokers, if that is less, so that one node works without a word of configuration (ADR 0011). A number
+that somebody has set is taken as it is.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.settings import Settings
 
 
-def new_topic(name: str, settings: Settings) -> NewTopic:
-    """What to create when a topic is needed that nobody has described: an internal one has settings of its own."""
+def new_topic(name: str, settings: Settings, brokers: int) -> NewTopic:
+    """What to create when a topic is needed that nobody has described: an internal one has settings of its own.
+
+    `brokers` are registered, of whom some may not be up at the moment.
+    """
     if name != OFFSETS_TOPIC:
         return NewTopic(name)
+    replicas = settings.offsets_topic_replication_factor
+    if "offsets.topic.replication.factor" not in settings.given:
+        replicas = min(replicas, brokers)
     return NewTopic(
         name,
         partitions=settings.offsets_topic_num_partitions,
-        replication_factor=1,
+        replication_factor=replicas,
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),

@@ -2,12 +2,17 @@
 
 A broker whose node is the whole quorum needs none of this but the registration. Everywhere else it starts fenced, and
 takes part once a heartbeat has shown that it knows of its own registration.
+
+What it leads it may lead alone for as long as the controller has to believe that it lives: others are elected when its
+session is over. A process that was paused for longer may not know of that yet when it wakes, but it has a clock. Writes
+that all replicas in sync acknowledge need no such care, and so they go on while there is no controller at all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -32,8 +37,19 @@ _SHUTDOWN_PAUSE_S: Final = 0.05
 class BrokerLifecycle:
     """One start of a broker."""
 
-    def __init__(self, odin: Odin, channel: ControllerChannel, *, broker_id: int, incarnation: bytes) -> None:
+    def __init__(
+        self,
+        odin: Odin,
+        channel: ControllerChannel,
+        *,
+        broker_id: int,
+        incarnation: bytes,
+        session_timeout_ms: int,
+    ) -> None:
         self.epoch = -1
+        self.leads_until = inf if odin.watches_nobody_else else 0.0
+        """In the loop's time: until then nobody else is elected for being unable to hear this broker."""
+        self._session_s = session_timeout_ms / _MS
         self._odin = odin
         self._channel = channel
         self._broker_id = broker_id
@@ -68,8 +84,9 @@ class BrokerLifecycle:
                 answer = await self._channel.ask(request, BrokerRegistrationResponse)
                 break
             except ApiError as error:
-                # Its predecessor may have died a moment ago, or the quorum be on its way.
-                if error.code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NOT_CONTROLLER):
+                # Its predecessor may have died a moment ago, the quorum be on its way, or a controller's disk be full.
+                is_passing = error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION or error.code.retriable
+                if not is_passing or self._may_stop.is_set():
                     raise
                 _log.warning("registration refused, trying again error=%s detail=%r", error.code.name, error.detail)
                 await asyncio.sleep(_SHUTDOWN_PAUSE_S)
@@ -127,4 +144,9 @@ class BrokerLifecycle:
             want_fence=False,
             want_shut_down=self._wants_to_stop,
         )
-        return await self._channel.ask(request, BrokerHeartbeatResponse)
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        answer = await self._channel.ask(request, BrokerHeartbeatResponse)
+        if not answer.is_fenced:
+            self.leads_until = asked_at + self._session_s
+        return answer

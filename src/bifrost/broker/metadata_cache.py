@@ -6,7 +6,8 @@ topic or a broker changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 from uuid import UUID
 
 from bifrost.controller.core.image import MetadataImage
@@ -16,6 +17,9 @@ from bifrost.protocol.metadata import BrokerMetadata, PartitionMetadata, encode_
 from bifrost.types import NodeId
 
 _NOBODY = -1
+_MOURNING_S: Final = 5.0
+"""So long a broker that died is still listed. librdkafka gives up, until it next looks around, partitions that it is
+just moving away from a broker which it does not find in the list any more: a second or two instead of milliseconds."""
 _State = tuple[int, int]
 """When the topic and when any broker last changed: offsets of the metadata log."""
 
@@ -23,9 +27,12 @@ _State = tuple[int, int]
 class MetadataCache:
     """Reads the image; never changes it, never keeps a reference into it."""
 
-    def __init__(self, image: MetadataImage, node_id: NodeId) -> None:
+    def __init__(self, image: MetadataImage, node_id: NodeId, time_s: Callable[[], float]) -> None:
         self._image = image
         self._node_id = node_id
+        self._time_s = time_s
+        self._live: frozenset[int] = frozenset(image.live_brokers())
+        self._died_at: dict[int, float] = {}
         self._encoded: dict[tuple[bytes, int], tuple[_State, bytes]] = {}
 
     @property
@@ -46,8 +53,31 @@ class MetadataCache:
 
     def brokers(self, listener: str) -> list[BrokerMetadata]:
         """Every live broker that clients of this listener can reach, where they can reach it."""
+        return self._told(self._image.live_brokers(), listener)
+
+    def listed_brokers(self, listener: str) -> list[BrokerMetadata]:
+        """The same, and those who have just died."""
+        if not self._died_at:
+            return self.brokers(listener)
+        since = self._time_s() - _MOURNING_S
+        self._died_at = {broker: at for broker, at in self._died_at.items() if at > since}
+        listed = {*self._image.live_brokers(), *(self._died_at.keys() & self._image.brokers.keys())}
+        return self._told(sorted(listed), listener)
+
+    def note_brokers(self) -> None:
+        """Some broker has come or gone."""
+        live = frozenset(self._image.live_brokers())
+        self._died_at = {broker: at for broker, at in self._died_at.items() if broker not in live}
+        self._died_at |= dict.fromkeys(self._live - live, self._time_s())
+        self._live = live
+
+    def fenced_brokers(self, listener: str) -> list[BrokerMetadata]:
+        """Those that belong to the cluster and do not take part, where they were reached last."""
+        return self._told(sorted(set(self._image.brokers) - set(self._image.live_brokers())), listener)
+
+    def _told(self, broker_ids: Iterable[int], listener: str) -> list[BrokerMetadata]:
         found = []
-        for broker_id in self._image.live_brokers():
+        for broker_id in broker_ids:
             broker = self._image.brokers[broker_id]
             endpoint = broker.endpoint(listener)
             if endpoint is not None:

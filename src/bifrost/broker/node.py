@@ -1,8 +1,8 @@
 """One node, put together, and the order in which its parts start and stop.
 
 Start: metadata, then logs, then the registration that renews this node's leader epochs, then partitions, then doors.
-Stop is the reverse. A node that cannot start says why in a sentence (`StartError`). A node that meets a bug of its own
-stops before it writes anything else.
+Stop is the reverse, but for what others take over: that is given away while the doors are open. A node that cannot
+start says why in a sentence (`StartError`). A node that meets a bug of its own stops before it writes anything else.
 
 `real_node` is the only place that builds a real clock, disk and network.
 """
@@ -15,20 +15,24 @@ import random
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
 from bifrost.broker.controller_channel import ControllerChannel
+from bifrost.broker.forwarding import Forwarding
+from bifrost.broker.housekeeping import look_after
+from bifrost.broker.http_side import HttpSide, open_http
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
+from bifrost.broker.membership import membership
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.publisher import Publisher
-from bifrost.broker.registry import answer_here
+from bifrost.broker.replicating import Replication
 from bifrost.broker.server import Server
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock, SystemClock
@@ -36,8 +40,8 @@ from bifrost.controller.core.image import MetadataImage
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
 from bifrost.log.config import FlushPolicy
-from bifrost.log.disk import DirectoryInUseError, Disk
-from bifrost.log.log_directory import LogDirectory
+from bifrost.log.disk import Disk
+from bifrost.log.log_directory import LogDirectory, claim_directories
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.real_disk import RealDisk
@@ -47,16 +51,21 @@ from bifrost.replication.manager import ReplicaManager
 from bifrost.settings import Settings
 from bifrost.types import NodeId
 
+if TYPE_CHECKING:
+    from bifrost.controller.http.door import HttpDoor
+
 _log = logging.getLogger(__name__)
 
-_CONTROLLER_PATIENCE_MS: Final = 30_000
-"""How long what a client asked may wait for an election, or for its commit; clients themselves wait a minute."""
 _LEAVE_S: Final = 5.0
 """How long a broker that stops waits for others to take over what it leads."""
 
 
 class StartError(Exception):
     """The node cannot start; the text tells the operator what is wrong."""
+
+
+class StoppedError(Exception):
+    """The node was asked to stop before it was ready."""
 
 
 class Node:
@@ -93,6 +102,10 @@ class Node:
         self._lifecycle: BrokerLifecycle | None = None
         self._heartbeats: asyncio.Task[None] | None = None
         self._channels: list[ControllerChannel] = []
+        self._replication: Replication | None = None
+        self._http_side: HttpSide | None = None
+        self._http: HttpDoor | None = None
+        self._has_started = False
         self._bug: BaseException | None = None
 
     @property
@@ -100,27 +113,42 @@ class Node:
         """HOST:PORT that clients of the first listener bootstrap from."""
         return self._server.address
 
+    @property
+    def http_url(self) -> str | None:
+        """Where this node speaks HTTP, if it does."""
+        return None if self._http is None else self._http.url
+
     async def start(self) -> None:
-        """Returns once clients are served."""
+        """Returns once clients are served. Others may keep a node waiting for ever: then `request_stop` ends that."""
         try:
             await self._start()
+            self._has_started = True
         except (StorageError, ApiError, OSError) as error:
+            was_told_to_stop = self._stopping.done() and self._bug is None
             await self._close(clean=False)
+            if was_told_to_stop:
+                raise StoppedError from error  # a request that was given up, most likely
             reason = error.strerror if isinstance(error, OSError) else None
             raise StartError(reason or str(error)) from error
+        except StoppedError:
+            await self._close(clean=False)
+            if self._bug is not None:
+                raise StartError(str(self._bug)) from self._bug
+            raise
 
     async def _start(self) -> None:
         await self._server.bind()
         # From here on the settings tell what clients are told, which with port 0 was not known before.
         told = tuple(f"{one.listener}://{one.host}:{one.port}" for one in self._server.endpoints())
         self.settings = replace(self.settings, advertised_listeners=told or None)
-        self._claim_directories()
+        paths = dict.fromkeys((*self.settings.log_directories, self.settings.metadata_directory))
+        self._directories = claim_directories(self._disk, paths)
         odin = await self._open_odin()
         if "broker" in self.settings.process_roles:
             await self._start_broker(odin)
         _log.info(
-            "node started id=%d roles=%s address=%s",
-            self._node_id, ",".join(self.settings.process_roles), self.address,
+            "node started id=%d roles=%s address=%s http=%s",
+            self._node_id, ",".join(self.settings.process_roles), self.address, self.http_url or "off",
         )  # fmt: skip
 
     async def _start_broker(self, odin: Odin) -> None:
@@ -128,23 +156,11 @@ class Node:
         logs = await self._open_logs(image, live)
         live.follow(self._server.reconfigure)
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
-        channel = ControllerChannel(
-            odin, self._transport, answer_here, patience_ms=_CONTROLLER_PATIENCE_MS, purpose="requests"
-        )
-        heartbeats = ControllerChannel(
-            odin,
-            self._transport,
-            answer_here,
-            patience_ms=self.settings.controller_quorum_request_timeout_ms,
-            purpose="heartbeats",
-        )
-        self._channels = [channel, heartbeats]
-        self._lifecycle = lifecycle = BrokerLifecycle(
-            odin, heartbeats, broker_id=node_id, incarnation=self._rng.randbytes(16)
-        )
+        channel, heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
+        self._channels, self._lifecycle = [channel, heartbeats], lifecycle
         await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
         waiters = Waiters(self._loop)
-        metadata = MetadataCache(image, node_id)
+        metadata = MetadataCache(image, node_id, self._loop.time)
         self._groups = GroupCoordinator(
             self.settings,
             KnownTopics(image),
@@ -154,7 +170,29 @@ class Node:
             rng=self._rng,
             on_storage_error=self._on_storage_error,
         )
-        publisher = Publisher(node_id, live, logs, self._replicas, waiters, metadata, self._groups)
+        self._replication = replication = Replication(
+            self.settings,
+            image,
+            lifecycle,
+            channel,
+            replicas=self._replicas,
+            waiters=waiters,
+            transport=self._transport,
+            clock=self._clock,
+            on_storage_error=self._on_storage_error,
+            spawn=self._spawn,
+        )
+        publisher = Publisher(
+            node_id,
+            live,
+            logs,
+            self._replicas,
+            waiters,
+            metadata,
+            self._groups,
+            replication.around,
+            replication.followers,
+        )
         publisher.publish_all(image)
         odin.replica.subscribe(publisher.publish)
         self._broker = broker = Broker(
@@ -166,6 +204,8 @@ class Node:
             logs=logs,
             odin=odin,
             channel=channel,
+            lifecycle=lifecycle,
+            forwarding=Forwarding(node_id, image, live, self._transport),
             replicas=self._replicas,
             waiters=waiters,
             metadata=metadata,
@@ -174,23 +214,13 @@ class Node:
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
-        self._spawn(self._look_after(logs, publisher, image), "housekeeping")
+        keeping = look_after(logs, self._replicas, publisher, image, self.settings, self._stops_within)
+        self._spawn(keeping, "housekeeping")
         self._spawn(self._groups.run(), "group coordinator")
+        replication.start(live, self._stops_within)
         await self._server.serve(broker)
         self._heartbeats = self._spawn(lifecycle.run(self.settings.broker_heartbeat_interval_ms), "heartbeats")
         await lifecycle.until_unfenced()
-
-    def _claim_directories(self) -> None:
-        """Before anything is read: a second node on the same files would ruin them."""
-        paths = dict.fromkeys((*self.settings.log_directories, self.settings.metadata_directory))
-        self._directories = [LogDirectory(self._disk, path) for path in paths]
-        for directory in self._directories:
-            try:
-                directory.claim()
-            except DirectoryInUseError:
-                raise
-            except StorageError:
-                continue  # it cannot even be locked: the log manager takes it offline, the metadata log says why
 
     async def _open_odin(self) -> Odin:
         """The metadata comes first: it knows the cluster's id and the configs of every log."""
@@ -204,9 +234,18 @@ class Node:
             on_failure=self._on_bug,
         )
         self._odin = odin
+        if self.settings.http is not None:
+            self._http_side = HttpSide(odin, self.settings, self._transport)  # before the first change is applied
+        await odin.wait_for_candidates()
+        if self._stopping.done():
+            raise StoppedError
         await self._server.serve_controllers(odin)
         odin.start()
         self._spawn(odin.run(), "controller")
+        if self._http_side is not None:
+            http = open_http(self._http_side, self.settings)
+            http.start()
+            self._http = http
         await odin.until_founded()
         return odin
 
@@ -234,8 +273,15 @@ class Node:
 
     def request_stop(self, clean: bool = True) -> None:
         """Ask the node to stop; `run_until_stopped` returns once it has."""
-        if not self._stopping.done():
-            self._stopping.set_result(clean)
+        if self._stopping.done():
+            return
+        self._stopping.set_result(clean)
+        if not self._has_started and self._odin is not None:
+            self._odin.stop_waiting(StoppedError())
+            if self._lifecycle is not None:
+                self._lifecycle.close()
+            for channel in self._channels:
+                channel.close()
 
     async def run_until_stopped(self) -> None:
         """Serve until `request_stop`; raises when a bug ended the node."""
@@ -247,14 +293,22 @@ class Node:
     async def _close(self, *, clean: bool) -> None:
         """Shut the doors, then the books. Unclean: as a crash would leave things."""
         self.request_stop(clean)
+        if self._http is not None:
+            await self._http.stop(clean=clean)
+        if self._http_side is not None:
+            self._http_side.close()
         if self._lifecycle is not None:
             if clean:
                 await self._lifecycle.leave(_LEAVE_S)
             self._lifecycle.close()
         if self._heartbeats is not None:
             self._heartbeats.cancel()
+        if self._replication is not None:
+            self._replication.close()
         for channel in self._channels:
             channel.close()
+        if self._odin is not None and clean:
+            await self._odin.resign()
         await self._server.close(clean=clean)
         if self._groups is not None:
             self._groups.close()
@@ -270,19 +324,6 @@ class Node:
         for directory in self._directories:
             directory.release()
         _log.info("node stopped id=%d clean=%s", self.settings.node_id, clean)
-
-    async def _look_after(self, logs: LogManager, publisher: Publisher, image: MetadataImage) -> None:
-        """Save high watermarks often and recovery points now and then, so that the next start has little to do."""
-        interval_s = self.settings.replica_high_watermark_checkpoint_interval_ms / 1000
-        recovery_points_s = self.settings.log_flush_offset_checkpoint_interval_ms / 1000
-        next_recovery_points = self._loop.time()
-        while not await self._stops_within(interval_s):
-            await logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
-            publisher.place_waiting(image)
-            if self._loop.time() >= next_recovery_points:
-                next_recovery_points = self._loop.time() + recovery_points_s
-                logs.expire_producers()
-                await logs.checkpoint()
 
     async def _stops_within(self, seconds: float) -> bool:
         """Wait so long, or until the node was asked to stop."""
@@ -321,6 +362,8 @@ class Node:
         """Its partitions are not served any more; without any directory left there is nothing to serve."""
         for partition in [one for one in self._replicas if one.log.directory.startswith(path + "/")]:
             self._replicas.mark_offline(partition.tp)
+            if self._replication is not None:
+                self._replication.followers.forget(partition)
         if self._groups is not None:
             self._loop.call_soon(self._groups.drop_lost)  # the failure may have been met in the midst of a decision
         if self._logs is not None and not self._logs.directories:

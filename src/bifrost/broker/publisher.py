@@ -26,8 +26,9 @@ from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.manager import LogManager
 from bifrost.log.partition_log import PartitionLog
+from bifrost.replication.followers import Followers
 from bifrost.replication.manager import ReplicaManager
-from bifrost.replication.partition import Partition
+from bifrost.replication.partition import Partition, Surroundings
 from bifrost.settings import TopicConfig
 from bifrost.types import NodeId, TopicPartition
 
@@ -46,6 +47,8 @@ class Publisher:
         waiters: Waiters,
         metadata: MetadataCache,
         groups: GroupCoordinator,
+        around: Surroundings,
+        followers: Followers,
     ) -> None:
         self._node_id = node_id
         self._live = live
@@ -54,10 +57,13 @@ class Publisher:
         self._waiters = waiters
         self._metadata = metadata
         self._groups = groups
+        self._around = around
+        self._followers = followers
         self._waiting: dict[TopicPartition, None] = {}  # for room on a full disk
 
     def publish_all(self, image: MetadataImage) -> None:
         """At start: take in everything there is, and set aside the logs that nobody asks this node to have."""
+        self._note_brokers(image)
         for topic in image.topics.values():
             config = self._live.topic_config(topic.name)
             for index, state in enumerate(topic.partitions):
@@ -69,6 +75,8 @@ class Publisher:
 
     def publish(self, image: MetadataImage, delta: Delta) -> None:
         """Act on what has changed."""
+        if delta.brokers:
+            self._note_brokers(image)
         for topic in delta.topics_deleted.values():
             self._metadata.forget(topic.topic_id)
             for index in range(len(topic.partitions)):
@@ -80,6 +88,8 @@ class Publisher:
                 configs[name] = self._live.topic_config(name)
             self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
         self._reconfigure(image, delta)
+        if delta.brokers:
+            self._replicas.on_brokers_changed()
         changed = dict.fromkeys(change.topic.name for change in delta.partitions.values() if change.before is None)
         deleted = dict.fromkeys(topic.name for topic in delta.topics_deleted.values())
         if changed or deleted:
@@ -110,16 +120,32 @@ class Publisher:
             self._logs.take_offline(error)
             self._replicas.mark_offline(tp)
             return
+        replicas = tuple(map(NodeId, state.replicas))
         if state.leader == self._node_id:
-            replicas = tuple(map(NodeId, state.replicas))
             isr = frozenset(map(NodeId, state.isr))
-            partition.lead(state.leader_epoch, replicas, isr, self._logs.high_watermarks.get(tp, 0))
+            partition.lead(state.leader_epoch, replicas, isr, state.partition_epoch)
+            self._followers.forget(partition)
             if tp.topic == OFFSETS_TOPIC:
                 self._groups.elected(partition)
         else:
-            partition.resign()
-            if tp.topic == OFFSETS_TOPIC:
-                self._groups.resigned(tp.partition)
+            self._follow(partition, NodeId(state.leader) if state.has_leader else None, state.leader_epoch, replicas)
+
+    def _follow(self, partition: Partition, leader: NodeId | None, epoch: int, replicas: tuple[NodeId, ...]) -> None:
+        if (partition.leader_id, partition.leader_epoch) == (leader, epoch) and not partition.is_leader:
+            partition.replicas = replicas
+            self._followers.look_again(partition)  # it may be in sync now
+            return
+        partition.follow(leader, epoch, replicas)
+        if partition.tp.topic == OFFSETS_TOPIC:
+            self._groups.resigned(partition.tp.partition)
+        self._followers.assign(partition)
+
+    def _note_brokers(self, image: MetadataImage) -> None:
+        """Who may be in sync, for leaders to look at."""
+        self._metadata.note_brokers()
+        live = self._around.live
+        live.clear()
+        live.update((NodeId(one.broker_id), one.epoch) for one in image.brokers.values() if one.active)
 
     def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig, *, is_new: bool) -> Partition:
         log = self._existing_log(topic, tp)
@@ -129,7 +155,12 @@ class Publisher:
                 raise StorageError(next(iter(self._logs.offline)), f"{tp} is in it, or nowhere")
             log = self._logs.create(tp, UUID(bytes=topic.topic_id), self._live.log_config(config))
         partition = Partition(
-            tp, log, min_insync_replicas=config.min_insync_replicas, me=self._node_id, wake=self._waiters.wake
+            tp,
+            log,
+            self._around,
+            min_insync_replicas=config.min_insync_replicas,
+            high_watermark=self._logs.high_watermarks.get(tp, 0),
+            topic_id=topic.topic_id,
         )
         self._replicas.add(partition)
         return partition
@@ -143,7 +174,9 @@ class Publisher:
         return log
 
     def _remove(self, tp: TopicPartition) -> None:
-        if self._replicas.remove(tp) is not None:
+        partition = self._replicas.remove(tp)
+        if partition is not None:
+            self._followers.forget(partition)
             if tp.topic == OFFSETS_TOPIC:
                 self._groups.resigned(tp.partition)
             self._waiters.forget(tp)
@@ -176,3 +209,4 @@ class Publisher:
                 if partition is not None:
                     partition.log.config = self._live.log_config(config)
                     partition.min_insync_replicas = config.min_insync_replicas
+                    self._followers.look_again(partition)

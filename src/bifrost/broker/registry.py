@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from bifrost.broker.connection import PIPELINED, Buffers, Connection, Reply
+from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Reply
 from bifrost.broker.context import Broker, Context, ControllerContext, Host, RequestContext
 from bifrost.broker.odin import Odin
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
@@ -221,7 +221,7 @@ def _start(
         answer = _failed(on_error, ctx, request, error)
     if isinstance(answer, Message | bytes):
         return _encode(header, answer)
-    reply = Reply(connection, pipelined=header.api_key in PIPELINED)
+    reply = Reply(connection, followed_by=WRITES if header.api_key in WRITES else NOTHING)
     pending = asyncio.ensure_future(answer)
     reply.cancel = pending.cancel  # the reply also keeps a task alive
     pending.add_done_callback(partial(_finish, reply, on_error, ctx, header, request))

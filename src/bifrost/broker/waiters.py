@@ -1,21 +1,28 @@
 """Requests that wait for an offset: produce for its acknowledgement, fetch for data. Hot path 8/9.
 
+Who waits for all in-sync replicas (acks=all) and who waits for this node's disk alone (acks=1) stand in two lines. A
+line is in the order of offsets, which is the order of arrival but for batches that a producer repeats.
+
 A waiter is woken by the event it waits for, never by polling. Deadlines of produce requests are almost never reached,
 so they share one timer, which runs only while somebody waits; a fetch often does wait out its time and has its own.
 
-Must never: keep a waiter whose connection is gone.
+Must never: keep a waiter whose connection is gone, or a place in line for one whose time was over.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from typing import Protocol
 
-from bifrost.replication.partition import Partition
+from bifrost.replication.partition import ACKS_ALL, Partition
 from bifrost.types import TopicPartition
 
 _SWEEP_S = 0.25
+
+_Line = deque[tuple[int, "AckWaiter", int]]
+"""The offset that is waited for, who waits, and in which slot."""
 
 
 class AckWaiter(Protocol):
@@ -42,14 +49,22 @@ class Waiters:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._sweep: asyncio.TimerHandle | None = None
-        self._acks: dict[TopicPartition, deque[tuple[int, AckWaiter, int]]] = {}
+        self._acks: dict[TopicPartition, _Line] = {}
+        self._local_acks: dict[TopicPartition, _Line] = {}
         self._fetches: dict[TopicPartition, dict[FetchWaiter, None]] = {}
         self._deadlines: dict[AckWaiter, None] = {}
         self._moved: deque[Partition] = deque()
         self._waking = False
 
-    def park_ack(self, tp: TopicPartition, next_offset: int, waiter: AckWaiter, slot: int) -> None:
-        self._acks.setdefault(tp, deque()).append((next_offset, waiter, slot))
+    def park_ack(
+        self, tp: TopicPartition, next_offset: int, waiter: AckWaiter, slot: int, *, acks: int = ACKS_ALL
+    ) -> None:
+        lines = self._acks if acks == ACKS_ALL else self._local_acks
+        line = lines.setdefault(tp, deque())
+        if line and line[-1][0] > next_offset:  # a batch that was repeated: those behind it are not safe before it is
+            line.insert(bisect_right(line, next_offset, key=_offset), (next_offset, waiter, slot))
+        else:
+            line.append((next_offset, waiter, slot))
         self._deadlines[waiter] = None
         if self._sweep is None:
             self._sweep = self._loop.call_later(_SWEEP_S, self._expire)
@@ -69,7 +84,7 @@ class Waiters:
                 del self._fetches[tp]
 
     def wake(self, partition: Partition) -> None:
-        """The partition's high watermark moved, or its leadership did.
+        """The partition's high watermark moved, its disk has synced, or another node leads it.
 
         Whoever is answered may start a request that moves a partition in turn. That wake-up waits for this one to end:
         thousands of connections may each bring such a request, and the stack is not as deep.
@@ -85,12 +100,13 @@ class Waiters:
             self._waking = False
 
     def _wake(self, partition: Partition) -> None:
-        acks = self._acks.get(partition.tp)
-        while acks:
-            next_offset, waiter, slot = acks[0]
-            if not waiter.on_progress(partition, slot, next_offset):
-                break  # later ones wait for later offsets
-            acks.popleft()
+        for line in (self._acks.get(partition.tp), self._local_acks.get(partition.tp)):
+            while line:
+                entry = line.popleft()  # before others may take a place: its answer lets requests begin
+                next_offset, waiter, slot = entry
+                if not waiter.on_progress(partition, slot, next_offset):
+                    line.appendleft(entry)
+                    break  # later ones wait for later offsets
         fetches = self._fetches.get(partition.tp)
         if fetches:
             for fetch in list(fetches):
@@ -101,16 +117,31 @@ class Waiters:
         """Settle the produce requests whose time is over."""
         self._sweep = None
         now = self._loop.time()
-        for waiter in [waiter for waiter in self._deadlines if waiter.deadline <= now]:
+        late = [waiter for waiter in self._deadlines if waiter.deadline <= now]
+        for waiter in late:
             del self._deadlines[waiter]
             waiter.on_deadline()
+        if late:
+            self._tidy(self._acks)
+            self._tidy(self._local_acks)
         if self._deadlines:
             self._sweep = self._loop.call_later(_SWEEP_S, self._expire)
+
+    def _tidy(self, lines: dict[TopicPartition, _Line]) -> None:
+        """Let those go whose time was over: a partition that does not move would keep every repetition."""
+        for tp, line in lines.items():
+            if any(waiter not in self._deadlines for _, waiter, _ in line):
+                lines[tp] = deque(entry for entry in line if entry[1] in self._deadlines)
 
     def forget(self, tp: TopicPartition) -> None:
         """The partition is gone; `wake` has told those who waited."""
         self._acks.pop(tp, None)
+        self._local_acks.pop(tp, None)
         self._fetches.pop(tp, None)
 
     def __len__(self) -> int:
         return len(self._deadlines) + sum(map(len, self._fetches.values()))
+
+
+def _offset(entry: tuple[int, AckWaiter, int]) -> int:
+    return entry[0]

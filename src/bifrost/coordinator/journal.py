@@ -91,7 +91,7 @@ class Journal:
     def is_safe(self, end_offset: int) -> bool:
         """Whether everything before this offset may be told; `ApiError` when this node does not lead any more."""
         self._check_leadership()
-        return self.partition.is_acknowledged(end_offset)
+        return self.partition.is_committed(end_offset)
 
     @property
     def end_offset(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.live_settings import LiveSettings
@@ -22,8 +22,11 @@ from bifrost.log.log_directory import LogDirectory
 from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk, MemoryFile
 from bifrost.log.names import STRAY_DIRECTORY, partition_of
+from bifrost.peers.transport import TcpTransport
+from bifrost.replication.followers import Followers
+from bifrost.replication.following_node import FetchSettings, FollowingNode
 from bifrost.replication.manager import ReplicaManager
-from bifrost.replication.partition import Partition
+from bifrost.replication.partition import Partition, Surroundings
 from bifrost.settings import Settings
 from bifrost.types import NodeId, TopicPartition
 from tests.unit.controller.stand_ins import apply, cluster_of, topic_id
@@ -78,9 +81,9 @@ class Hosting:
             policy=FlushPolicy.OS,
             on_offline=lambda path, _: self.offline.append(path),
         )
-        self.replicas = ReplicaManager()
+        self.replicas = ReplicaManager(lambda tp: image.partition(*tp) is not None)
         self.waiters = Waiters(loop)
-        self.metadata = MetadataCache(image, ME)
+        self.metadata = MetadataCache(image, ME, loop.time)
         self.groups = GroupCoordinator(
             self.settings,
             KnownTopics(image),
@@ -90,7 +93,35 @@ class Hosting:
             rng=random.Random(4),
             on_storage_error=self.logs.take_offline,
         )
-        self.publisher = Publisher(ME, live, self.logs, self.replicas, self.waiters, self.metadata, self.groups)
+        self.followed: list[str] = []
+        """Whom this node would fetch from; nobody is reached in these tests."""
+        self.publisher = Publisher(
+            ME,
+            live,
+            self.logs,
+            self.replicas,
+            self.waiters,
+            self.metadata,
+            self.groups,
+            Surroundings(me=ME, wake=self.waiters.wake),
+            Followers(self._following(), self._spawn),
+        )
+
+    def _following(self) -> FollowingNode:
+        return FollowingNode(
+            broker_id=ME,
+            broker_epoch=lambda: 1,
+            address_of=lambda _: None,
+            transport=TcpTransport(),
+            clock=SystemClock(),
+            settings=FetchSettings(max_wait_ms=1, max_bytes=1, partition_max_bytes=1, pause_max_ms=1, timeout_ms=1),
+            on_storage_error=self.logs.take_offline,
+        )
+
+    def _spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        work.close()
+        self.followed.append(name)
+        return asyncio.ensure_future(asyncio.sleep(0))
 
     @classmethod
     async def start(

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec
 
-from bifrost.broker.connection import PIPELINED, Buffers, Connection, Reply
+from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Reply
 from bifrost.broker.receive import BufferPool
 from bifrost.errors import ProtocolError
 from bifrost.metrics import Metrics
@@ -205,7 +205,7 @@ class Script:
         if text.startswith("silent"):
             return None
         if text.startswith("later"):
-            reply = self.replies[text] = Reply(connection, pipelined=api_key in PIPELINED)
+            reply = self.replies[text] = Reply(connection, followed_by=WRITES if api_key in WRITES else NOTHING)
             reply.cancel = lambda: self.cancelled.append(text)
             return reply
         if api_key == PRODUCE:

@@ -7,7 +7,14 @@ import pytest
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.controller.core.brokers import Registration, register_broker
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import BrokerFenced, Endpoint, PartitionChanged, PartitionCreated
+from bifrost.controller.core.records import (
+    BrokerFenced,
+    BrokerUnfenced,
+    BrokerUnregistered,
+    Endpoint,
+    PartitionChanged,
+    PartitionCreated,
+)
 from bifrost.controller.core.topics import NewTopic
 from bifrost.errors import ErrorCode
 from bifrost.types import NodeId
@@ -20,7 +27,7 @@ def known() -> tuple[MetadataImage, MetadataCache]:
     image = cluster_of(1, 2)
     create_one(image, NewTopic("orders", 2, 2))
     create_one(image, NewTopic("clicks", 1, 1))
-    return image, MetadataCache(image, NodeId(1))
+    return image, MetadataCache(image, NodeId(1), lambda: 0.0)
 
 
 def encoded(cache: MetadataCache, image: MetadataImage, name: str = "orders", version: int = VERSION) -> bytes:
@@ -110,7 +117,7 @@ def test_clients_of_a_listener_are_told_the_addresses_of_that_listener() -> None
             rack=f"rack-{broker_id}",
         )
         commit(image, register_broker(image, asked))
-    cache = MetadataCache(image, NodeId(1))
+    cache = MetadataCache(image, NodeId(1), lambda: 0.0)
     assert [(one.node_id, one.host, one.port, one.rack) for one in cache.brokers("INSIDE")] == [
         (1, "10.0.0.1", 9092, "rack-1"),
         (2, "10.0.0.2", 9092, "rack-2"),
@@ -122,3 +129,31 @@ def test_brokers_that_are_fenced_are_not_named() -> None:
     image, cache = known()
     apply(image, [BrokerFenced(2)])
     assert [one.node_id for one in cache.brokers("PLAINTEXT")] == [1]
+
+
+def test_who_died_is_listed_a_little_longer_for_clients_that_are_just_moving_away() -> None:
+    now = 0.0
+    image = cluster_of(1, 2, 3)
+    cache = MetadataCache(image, NodeId(1), lambda: now)
+
+    def listed() -> list[int]:
+        return [one.node_id for one in cache.listed_brokers("PLAINTEXT")]
+
+    def change(record: BrokerFenced | BrokerUnfenced | BrokerUnregistered) -> None:
+        apply(image, [record])
+        cache.note_brokers()
+
+    change(BrokerFenced(2))
+    now = 4.0
+    change(BrokerFenced(3))
+    assert listed() == [1, 2, 3]
+    assert [one.node_id for one in cache.brokers("PLAINTEXT")] == [1]
+    now = 5.0
+    assert listed() == [1, 3], "for five seconds"
+    change(BrokerUnregistered(3, image.brokers[3].epoch))
+    assert listed() == [1], "it does not belong to the cluster any more"
+    change(BrokerUnfenced(2))
+    assert listed() == [1, 2]
+    change(BrokerFenced(2))
+    now = 9.0
+    assert listed() == [1, 2], "counted from its last death"

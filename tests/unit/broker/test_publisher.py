@@ -190,8 +190,31 @@ async def test_a_disk_that_fails_to_set_a_log_aside_takes_its_directory_offline_
 async def test_a_partition_that_lives_elsewhere_is_not_hosted() -> None:
     hosting = await Hosting.start()
     hosting.commit(TopicCreated("far", topic_id(9)), PartitionCreated(topic_id(9), 0, (7,), (7,), 7))
-    assert refusal(hosting, "far") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(hosting, "far") is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(hosting, "far", 1) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert hosting.folders() == []
+
+
+@on_loop
+async def test_who_follows_hears_that_it_is_in_sync_now_or_has_other_configs() -> None:
+    """Its catching up may have been throttled, and writes wait for whoever is in sync."""
+    hosting = await Hosting.start()
+    followed = PartitionCreated(topic_id(9), 0, (7, 1), (7,), 7)
+    hosting.commit(TopicCreated("near", topic_id(9)), followed)
+    told: list[Any] = []
+    hosting.publisher._followers.look_again = told.append  # type: ignore[method-assign]
+    hosting.commit(PartitionChanged(topic_id(9), 0, isr=(7, 1)))
+    assert told == [hosting.partition("near")]
+    hosting.commit(ConfigChanged(2, "near", "follower.replication.throttled.replicas", "*"))
+    assert told == [hosting.partition("near")] * 2
+
+
+@on_loop
+async def test_of_a_partition_without_a_leader_nobody_is_told_that_it_does_not_exist() -> None:
+    """Its leader will come back; who believes that it is gone may give up on it (Kafka: getPartitionOrError)."""
+    hosting = await Hosting.start()
+    hosting.commit(TopicCreated("far", topic_id(9)), PartitionCreated(topic_id(9), 0, (7,), (7,), -1))
+    assert refusal(hosting, "far") is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @on_loop
@@ -199,7 +222,7 @@ async def test_a_partition_that_is_moved_away_is_removed_here() -> None:
     hosting = await Hosting.start()
     hosting.create("orders")
     hosting.commit(PartitionChanged(topic_id(100), 0, leader=7, isr=(7,), replicas=(7,)))
-    assert refusal(hosting, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(hosting, "orders") is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert hosting.folders() == []
 
 

@@ -74,6 +74,38 @@ async def test_writes_are_woken_in_order_as_far_as_the_watermark_reaches() -> No
 
 
 @on_loop
+async def test_a_repeated_batch_waits_for_its_own_offset_and_not_for_those_that_came_before_it() -> None:
+    """An idempotent producer repeats 10 while 20 and 30 are under way: it is safe before they are."""
+    waiters, log = make()
+    for name, offset in (("first", 10), ("second", 20), ("third", 30), ("second again", 20), ("first again", 10)):
+        waiters.park_ack(TP, offset, Write(name, log), 0)
+    waiters.wake(Moved(high_watermark=10))
+    assert log == ["first/0", "first again/0"]
+    waiters.wake(Moved(high_watermark=29))
+    assert log[2:] == ["second/0", "second again/0"]
+    waiters.wake(Moved(high_watermark=30))
+    assert log[4:] == ["third/0"]
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@on_loop
+async def test_a_partition_that_does_not_move_keeps_nobody_whose_time_was_over(acks: int) -> None:
+    waiters, log = make()
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in range(100):
+        late = Write(f"late {number}", log, deadline=loop.time())
+        waiters.park_ack(TP, number, late, 0, acks=acks)
+    late.on_deadline = told.set  # type: ignore[method-assign]
+    waiters.park_ack(TP, 50, Write("patient", log), 0, acks=acks)
+    await told.wait()
+    lines = waiters._acks if acks == -1 else waiters._local_acks
+    assert [len(line) for line in lines.values()] == [1]
+    waiters.wake(Moved(high_watermark=50))
+    assert log[-1] == "patient/0"
+
+
+@on_loop
 async def test_a_write_to_several_partitions_is_told_which_slot_moved() -> None:
     waiters, log = make()
     write = Write("w", log)

@@ -14,7 +14,7 @@ from bifrost.log.partition_log import PartitionLog
 from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import decode_batch, encode_batch
-from bifrost.replication.partition import Partition
+from bifrost.replication.partition import Partition, Surroundings
 from bifrost.types import NodeId, TopicPartition
 
 ME = NodeId(1)
@@ -38,14 +38,14 @@ class LedPartition:
         self.log = PartitionLog.open(
             self.disk, f"/{tp}", tp, LogConfig(), clean=False, recovery_point=0, now_ms=NOW, policy=policy
         )
-        self.partition = Partition(tp, self.log, min_insync_replicas=1, me=ME, wake=self.waiters.wake)
+        self.partition = Partition(tp, self.log, Surroundings(me=ME, wake=self.waiters.wake), min_insync_replicas=1)
         self.epoch = -1
         self.lead()
 
     def lead(self) -> None:
         """This node is elected, again."""
         self.epoch += 1
-        self.partition.lead(self.epoch, (ME,), frozenset({ME}), 0)
+        self.partition.lead(self.epoch, (ME,), frozenset({ME}), self.epoch)
 
     def sync(self) -> None:
         """Everything written so far is on the disk."""

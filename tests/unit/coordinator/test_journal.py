@@ -12,8 +12,9 @@ from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.log.config import FlushPolicy
 from bifrost.protocol.batch import read_header
 from bifrost.protocol.compression import Codec
+from bifrost.types import NodeId
 from tests.unit.broker.stand_ins import on_loop, turns, until
-from tests.unit.coordinator.led_partition import FixedClock, LedPartition
+from tests.unit.coordinator.led_partition import ME, FixedClock, LedPartition
 
 RECORDS = [LogRecord(b"k1", b"v1"), LogRecord(b"k2", None)]
 
@@ -191,8 +192,8 @@ async def test_a_disk_that_fails_is_told_as_clients_of_groups_understand_it(
 async def test_too_few_replicas_in_sync_is_told_as_clients_of_groups_understand_it() -> None:
     led = LedPartition()
     journal = journal_of(led)
+    led.partition.lead(led.epoch, (ME, NodeId(2)), frozenset({ME}), led.epoch + 1)
     led.partition.min_insync_replicas = 2
-    led.partition.replicas = (led.partition.replicas[0], led.partition.replicas[0])
     with pytest.raises(ApiError) as refused:
         journal.append(RECORDS)
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -16,6 +16,7 @@ from bifrost.broker.handlers import (
     produce,
     producers,
     quorum,
+    replicas,
     topics,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "produce",
     "producers",
     "quorum",
+    "replicas",
     "topics",
 ]

@@ -1,15 +1,17 @@
-"""What brokers tell the active controller: that they start, live and stop, who is in sync, and what clients asked."""
+"""What brokers tell the active controller: that they start, live and stop, who is in sync, and what clients asked; and
+what an operator tells it of a broker that will not come back."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from bifrost.broker.context import ControllerContext
-from bifrost.broker.registry import answer_inside, controller_api
+from bifrost.broker.registry import admin_api, answer_inside, controller_api
 from bifrost.controller.core.brokers import Registration
 from bifrost.controller.core.heartbeats import Heartbeat
 from bifrost.controller.core.partition_changes import ChangedTopic, IsrChange, IsrMember, TopicIsrChanges
 from bifrost.controller.core.records import Endpoint
+from bifrost.errors import ErrorCode
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.brokers import (
     SECURITY_PROTOCOLS,
@@ -17,6 +19,8 @@ from bifrost.protocol.messages.brokers import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from bifrost.protocol.messages.envelopes import EnvelopeRequest, EnvelopeResponse
 from bifrost.protocol.messages.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -100,6 +104,17 @@ async def alter_partition(ctx: ControllerContext, request: AlterPartitionRequest
         wanted, broker_id=request.broker_id, broker_epoch=request.broker_epoch
     )
     return AlterPartitionResponse(topics=[_changed_topic(topic) for topic in changed])
+
+
+def _not_forgotten(_request: UnregisterBrokerRequest, code: ErrorCode, detail: str) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=code, error_message=detail)
+
+
+@admin_api(ApiKey.UNREGISTER_BROKER, versions=range(1), on_error=_not_forgotten)
+async def unregister_broker(ctx: ControllerContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    """KIP-631."""
+    await ctx.odin.controller.unregister_broker(request.broker_id)
+    return UnregisterBrokerResponse()
 
 
 @controller_api(ApiKey.ENVELOPE, versions=range(1))

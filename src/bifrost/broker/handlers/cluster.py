@@ -51,13 +51,18 @@ def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> De
     if request.endpoint_type != _BROKERS:
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if request.endpoint_type == 2 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         raise ApiError(code, "this is a broker's listener")
-    metadata = ctx.broker.metadata
+    metadata, listener = ctx.broker.metadata, ctx.connection.listener
+    told = [(broker, False) for broker in metadata.brokers(listener)]
+    if request.include_fenced_brokers:
+        told += [(broker, True) for broker in metadata.fenced_brokers(listener)]
     response = DescribeClusterResponse(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         brokers=[
-            DescribeClusterBroker(broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in metadata.brokers(ctx.connection.listener)
+            DescribeClusterBroker(
+                broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=is_fenced
+            )
+            for broker, is_fenced in sorted(told)
         ],
     )
     if request.include_cluster_authorized_operations:

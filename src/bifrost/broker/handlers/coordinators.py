@@ -51,7 +51,7 @@ async def _ensure_topic(ctx: RequestContext) -> None:
     if OFFSETS_TOPIC in broker.image.topics:
         return
     try:
-        await create_topics(broker.channel, [new_topic(OFFSETS_TOPIC, broker.settings)])
+        await create_topics(broker.channel, [new_topic(OFFSETS_TOPIC, broker.settings, len(broker.image.brokers))])
     except ApiError as error:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.detail) from error
 

@@ -1,22 +1,24 @@
 """Fetch: batches out. Hot path 9/9.
 
-A fetch finds the slices of the log that it may send, and either answers or parks until enough is there. Slices
-are read from the page cache on the loop; a slice that the cache does not hold is read by a thread, so that a consumer
-of old data never makes the others wait.
+A consumer's fetch finds the slices of the log that it may send, and either answers or parks until enough is there. From
+version 11 on any replica in sync serves it, up to the high watermark that it knows of (KIP-392); what it cannot serve
+is for the leader to answer. What followers fetch is the business of `replica_fetches`.
 
-Must never: send what is above the high watermark, or read so much in one go that the loop stalls.
+Must never: send what is above the high watermark, read so much in one go that the loop stalls, or tell a consumer that
+an offset does not exist because a follower has not got it.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
 
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import Broker
+from bifrost.broker.fetch_answer import ANSWER_BYTES_MAX, FetchAnswer
 from bifrost.broker.fetch_sessions import FetchPlan, TopicKey
 from bifrost.broker.registry import raw_api
-from bifrost.broker.slice_sender import is_sendable
+from bifrost.broker.remote_fetch import RemoteFetch, Wanted
+from bifrost.broker.replica_selection import RACK_AWARE_SELECTOR, replica_in_rack
 from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.log.partition_log import LogSlice
 from bifrost.protocol.apis import ApiKey
@@ -31,13 +33,19 @@ from bifrost.protocol.fetch import (
     encode_response,
 )
 from bifrost.protocol.frame import RequestHeader
-from bifrost.protocol.wire import ZERO_UUID, Buffer
+from bifrost.protocol.leader_hints import NodeEndpoint
+from bifrost.protocol.wire import ZERO_UUID
 from bifrost.replication.partition import Partition
-from bifrost.types import TopicPartition
+from bifrost.types import NodeId, TopicPartition
 
 READ_COMMITTED = 1
-# A broker may answer with less than was asked for. This bounds the memory and the time that one answer takes.
-ANSWER_BYTES_MAX = 8 * 1024 * 1024
+ANY_REPLICA_SINCE = 11
+LEADER_HINTS_SINCE = 16
+
+
+_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE})
+"""What this node says of partitions, or parts of them, that another one has."""
+_HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class Attempt:
@@ -50,6 +58,7 @@ class Attempt:
         self.slices: list[LogSlice | None] = []
         self.size = 0
         self.errors = False
+        """Whether there is something to tell at once that is not data."""
 
 
 class ParkedFetch:
@@ -97,8 +106,11 @@ class Fetch:
 
     def start(self) -> Buffers | Reply:
         attempt = self.attempt()
+        elsewhere = self._elsewhere(attempt) if attempt.errors else None
+        if elsewhere:
+            return self._ask_others(elsewhere)
         if self._is_enough(attempt):
-            return self._answer(attempt)
+            return self._answer(attempt).read()
         return ParkedFetch(self).reply
 
     def attempt(self) -> Attempt:
@@ -112,9 +124,41 @@ class Fetch:
             if piece is not None:
                 attempt.size += piece.size
                 left -= piece.size
-            elif result.error_code != ErrorCode.NONE or result.diverging_epoch is not None:
+            elif (
+                result.error_code != ErrorCode.NONE
+                or result.diverging_epoch is not None
+                or result.preferred_read_replica != -1
+            ):
                 attempt.errors = True
         return attempt
+
+    def _elsewhere(self, attempt: Attempt) -> dict[NodeId, list[Wanted]]:
+        """What another node has, by its leader."""
+        found: dict[NodeId, list[Wanted]] = {}
+        forwarding = self.broker.forwarding
+        if forwarding.is_for_others(self.header.client_id):
+            for (topic, wanted), (_, result) in zip(self.plan.partitions, attempt.results):
+                if result.error_code in _ELSEWHERE:
+                    leader = forwarding.leader_of(self._name(topic), wanted.index)
+                    if leader is not None:
+                        found.setdefault(leader.broker_id, []).append(Wanted(topic, wanted))
+        return found
+
+    def _ask_others(self, elsewhere: dict[NodeId, list[Wanted]]) -> Reply:
+        reply = Reply(self.connection)
+        remote = RemoteFetch(self.broker.forwarding, self.connection, self.request, self.header.api_version, elsewhere)
+
+        async def ask() -> None:
+            told = await remote.run(lambda: self.attempt().size > 0)
+            attempt = self.attempt()
+            for index, (topic, result) in enumerate(attempt.results):
+                if (topic, result.index) in told:
+                    attempt.results[index] = (topic, told[topic, result.index])
+                    attempt.slices[index] = None  # this node may have caught up meanwhile
+            self._answer(attempt).send(reply)
+
+        reply.cancel = self.broker.forwarding.spawn(ask()).cancel
+        return reply
 
     def attempt_is_enough(self) -> bool:
         return self._is_enough(self.attempt())
@@ -124,9 +168,7 @@ class Fetch:
         return [TopicPartition(name, index) for name, index in found if name is not None]
 
     def answer_later(self, reply: Reply) -> None:
-        answer = self._answer(self.attempt(), reply)
-        if not isinstance(answer, Reply):
-            reply.send(answer)
+        self._answer(self.attempt()).send(reply)
 
     def _is_enough(self, attempt: Attempt) -> bool:
         request = self.request
@@ -153,6 +195,8 @@ class Fetch:
             return _unknown(wanted, error.code), None
         try:
             partition.check_epoch(wanted.current_leader_epoch)
+            if partition.leader_id != self.broker.node_id and not self._may_follow(partition):
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             committed = self.request.isolation_level == READ_COMMITTED
             result = PartitionFetchResult(
                 wanted.index,
@@ -164,58 +208,58 @@ class Fetch:
             if wanted.last_fetched_epoch >= 0:
                 result.diverging_epoch = partition.diverging_epoch(wanted.last_fetched_epoch, wanted.fetch_offset)
                 if result.diverging_epoch is not None:
+                    if not partition.is_leader:  # it may lack the end of that epoch, which is no loss to anybody
+                        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
                     return result, None
+            result.preferred_read_replica = self._nearer(partition, wanted.fetch_offset)
+            if result.preferred_read_replica != -1:
+                return result, None
             limit = min(wanted.partition_max_bytes, left)
             if limit <= 0 and not first:
                 return result, None
             piece = partition.read(wanted.fetch_offset, limit, committed_only=committed, min_one_batch=first)
             return result, piece
         except ApiError as error:
-            return PartitionFetchResult(wanted.index, error.code), None
+            code = error.code
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE and not partition.is_leader:
+                code = ErrorCode.OFFSET_NOT_AVAILABLE  # a consumer would start anew at what its leader still has
+            return PartitionFetchResult(wanted.index, code), None
         except StorageError as error:
             self.broker.on_storage_error(error)
             return PartitionFetchResult(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR), None
 
-    def _answer(self, attempt: Attempt, reply: Reply | None = None) -> Buffers | Reply:
-        """The answer, or a reply that will have it once a thread has read what the page cache lacks."""
-        data = [b"" if piece is None else self._read(piece) for piece in attempt.slices]
-        if None not in data:
-            return self._encode(attempt, cast("list[Buffer | LogSlice]", data))
-        reply = reply or Reply(self.connection)
-        task = asyncio.ensure_future(self._read_cold(attempt, data, reply))
-        reply.cancel = task.cancel
-        return reply
+    def _may_follow(self, partition: Partition) -> bool:
+        """Whether this node serves what another one leads: only while it is in sync, so that readers are not late."""
+        state = self.broker.image.partition(*partition.tp)
+        is_in_sync = state is not None and self.broker.node_id in state.isr
+        return is_in_sync and self.header.api_version >= ANY_REPLICA_SINCE
 
-    def _read(self, piece: LogSlice) -> Buffer | LogSlice | None:
-        """The slice's bytes, or the slice itself when it can be sent from its file; None if it is not in memory."""
-        if self.connection.can_send_slices() and is_sendable(piece):
-            return piece
-        return piece.file.read_cached(piece.size, piece.position)
+    def _nearer(self, partition: Partition, offset: int) -> int:
+        """The replica that this consumer should rather ask; -1 if none."""
+        rack, leader, broker = self.request.rack_id, partition.leading, self.broker
+        if not rack or leader is None or broker.settings.replica_selector_class != RACK_AWARE_SELECTOR:
+            return -1
+        found = replica_in_rack(leader, broker.node_id, rack, offset, broker.rack_of)
+        return -1 if found is None else found
 
-    async def _read_cold(self, attempt: Attempt, data: list[Buffer | LogSlice | None], reply: Reply) -> None:
-        for index, piece in enumerate(attempt.slices):
-            if data[index] is None and piece is not None:
-                try:
-                    data[index] = await self.broker.loop.run_in_executor(
-                        None, piece.file.read_at, piece.size, piece.position
-                    )
-                except StorageError as error:
-                    self.broker.on_storage_error(error)
-                    topic, result = attempt.results[index]
-                    attempt.results[index] = (topic, PartitionFetchResult(result.index, ErrorCode.KAFKA_STORAGE_ERROR))
-                    data[index] = b""
-        reply.send(self._encode(attempt, cast("list[Buffer | LogSlice]", data)))
+    def _answer(self, attempt: Attempt) -> FetchAnswer:
+        return FetchAnswer(
+            self.connection,
+            [result for _, result in attempt.results],
+            attempt.slices,
+            encode=lambda: self._encode(attempt),
+            on_storage_error=self.broker.on_storage_error,
+        )
 
-    def _encode(self, attempt: Attempt, data: list[Buffer | LogSlice]) -> Buffers:
+    def _encode(self, attempt: Attempt) -> Buffers:
         topics: list[TopicFetchResult] = []
         partitions: list[PartitionFetchResult] = []
         last: TopicKey | None = None
         plan = self.plan
-        for (topic, result), records in zip(attempt.results, data):
-            result.records = records
+        for topic, result in attempt.results:
             if not plan.tell(topic, result):
                 continue
-            if records:
+            if result.records:
                 plan.rotate(topic, result.index)
             if topic != last:
                 last, partitions = topic, []
@@ -223,7 +267,21 @@ class Fetch:
                 topics.append(TopicFetchResult(name, topic_id, partitions))
             partitions.append(result)
         response = FetchResponse(topics, session_id=plan.session_id)
+        if attempt.errors and self.header.api_version >= LEADER_HINTS_SINCE:
+            response.node_endpoints = self._hints(attempt)
         return cast("Buffers", encode_response(self.header.api_version, self.header.correlation_id, response))
+
+    def _hints(self, attempt: Attempt) -> list[NodeEndpoint]:
+        """Where another node leads, the client is told who and where (KIP-951)."""
+        forwarding, hints = self.broker.forwarding, {}
+        for topic, result in attempt.results:
+            if result.error_code in _HINTED:
+                leader = forwarding.leader_of(self._name(topic), result.index)
+                endpoint = None if leader is None else forwarding.endpoint(leader.broker_id, self.connection.listener)
+                if leader is not None and endpoint is not None:
+                    result.current_leader = leader
+                    hints[leader.broker_id] = endpoint
+        return [hints[broker] for broker in sorted(hints)]
 
 
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> PartitionFetchResult:
@@ -236,6 +294,8 @@ def fetch(broker: Broker, connection: Connection, header: RequestHeader, body: m
     """v7 sessions (KIP-227); v9 leader epochs (KIP-320); v12 truncation (KIP-595); v13 topic ids (KIP-516)."""
     version = header.api_version
     request = decode_request(body, at, version)
+    if request.replica_id >= 0:
+        return broker.replica_fetches.start(connection, header, request)
     try:
         plan = broker.sessions.plan(request, by_id=version >= TOPIC_IDS_SINCE, now=broker.loop.time())
     except ApiError as error:

@@ -76,7 +76,7 @@ def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
 async def _create_and_answer(ctx: RequestContext, request: MetadataRequest, missing: list[str]) -> bytes:
     """Kafka answers that there is no such topic and lets the client ask again; here the topic is there at once."""
     broker = ctx.broker
-    wanted = [new_topic(name, broker.settings) for name in missing]
+    wanted = [new_topic(name, broker.settings, len(broker.image.brokers)) for name in missing]
     created = await create_topics(broker.channel, wanted)
     refused = {name: _as_lookup_error(error) for name, error in created.items() if error is not ErrorCode.NONE}
     return _answer(ctx, request, refused)
@@ -98,7 +98,7 @@ def _answer(ctx: RequestContext, request: MetadataRequest, refused: dict[str, Er
         topics = [_look_up(ctx, request, wanted, refused) for wanted in _distinct(request.topics or ())]
     return encode_response(
         ctx.version,
-        brokers=cache.brokers(ctx.connection.listener),
+        brokers=cache.listed_brokers(ctx.connection.listener),
         cluster_id=cache.cluster_id,
         controller_id=cache.controller_id,
         topics=topics,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from bifrost.broker.context import RequestContext
 from bifrost.broker.registry import api
 from bifrost.errors import ApiError, ErrorCode, StorageError
+from bifrost.log.timestamps import TimestampAndOffset, find_timestamp, max_timestamp
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.log_offsets import (
     EpochEndOffset,
@@ -32,6 +33,9 @@ MAX_TIMESTAMP_SINCE = 7
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+OFFSET_NOT_AVAILABLE_SINCE = 5
+CONSUMER = -1
+ANY_REPLICA = -2  # Kafka: FetchRequest.DEBUGGING_CONSUMER_ID
 READ_COMMITTED = 1
 
 
@@ -106,14 +110,26 @@ def _by_time(ctx: RequestContext, timestamp: int) -> bool:
     return timestamp >= 0 or (timestamp == MAX_TIMESTAMP and ctx.version >= MAX_TIMESTAMP_SINCE)
 
 
-def _partition(ctx: RequestContext, name: str, wanted: ListOffsetsPartition) -> Partition:
+def _partition(ctx: RequestContext, request: ListOffsetsRequest, name: str, wanted: ListOffsetsPartition) -> Partition:
     partition = ctx.broker.replicas.get(TopicPartition(name, wanted.partition_index))
     partition.check_epoch(wanted.current_leader_epoch)
+    if request.replica_id != ANY_REPLICA:
+        partition.check_leader(wanted.current_leader_epoch)
     return partition
 
 
-def _end(partition: Partition, isolation_level: int) -> int:
-    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """How far the asker may look: a consumer to what is committed, whoever asks for a replica as such to its end."""
+    if request.replica_id != CONSUMER:
+        return partition.log.log_end_offset
+    return partition.last_stable_offset if request.isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def _check_end_is_known(ctx: RequestContext, partition: Partition, end: int) -> None:
+    """A new leader may know of less than its predecessor had committed, until its followers have fetched (KIP-207)."""
+    if partition.is_leader and end < partition.leader.epoch_start:
+        known = ctx.version >= OFFSET_NOT_AVAILABLE_SINCE
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE, str(partition.tp))
 
 
 def _list_one(
@@ -121,9 +137,10 @@ def _list_one(
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
-        partition = _partition(ctx, name, wanted)
+        partition = _partition(ctx, request, name, wanted)
         if wanted.timestamp == LATEST:
-            offset = _end(partition, request.isolation_level)
+            offset = _end(partition, request)
+            _check_end_is_known(ctx, partition, offset)
         elif wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
             offset = partition.log.log_start_offset
         elif wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -141,14 +158,17 @@ async def _find_by_time(
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
-        partition = _partition(ctx, name, wanted)
-        log, end = partition.log, _end(partition, request.isolation_level)
-        run = ctx.broker.loop.run_in_executor
-        if wanted.timestamp == MAX_TIMESTAMP:
-            place = await run(None, log.max_timestamp, end)
-        else:
-            place = await run(None, log.find_timestamp, wanted.timestamp, end)
+        partition = _partition(ctx, request, name, wanted)
+        end, epoch = _end(partition, request), partition.leader_epoch
+        try:
+            place = await _look_up(ctx, partition, wanted.timestamp, end)
+        except (ApiError, StorageError):
+            if ctx.broker.replicas.find(partition.tp) is partition and partition.leader_epoch == epoch:
+                raise
+            # While a thread was looking, another leader had the log cut, or the replica and its files went elsewhere.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(partition.tp)) from None
         if place is None or place.offset >= end:
+            _check_end_is_known(ctx, partition, end)
             return ListOffsetsPartitionResponse(partition_index=index)
         return ListOffsetsPartitionResponse(
             partition_index=index,
@@ -161,6 +181,13 @@ async def _find_by_time(
     except StorageError as error:
         ctx.broker.on_storage_error(error)
         return ListOffsetsPartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+async def _look_up(ctx: RequestContext, partition: Partition, timestamp: int, end: int) -> TimestampAndOffset | None:
+    run, log = ctx.broker.loop.run_in_executor, partition.log
+    if timestamp == MAX_TIMESTAMP:
+        return await run(None, max_timestamp, log, end)
+    return await run(None, find_timestamp, log, timestamp, end)
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
@@ -180,7 +207,7 @@ def offset_for_leader_epoch(ctx: RequestContext, request: OffsetForLeaderEpochRe
 def _epoch_end(ctx: RequestContext, name: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = ctx.broker.replicas.get(TopicPartition(name, wanted.partition))
-        partition.check_epoch(wanted.current_leader_epoch)
+        partition.check_leader(wanted.current_leader_epoch)
         epoch, end = partition.epoch_end(wanted.leader_epoch)
         return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end)
     except ApiError as error:

@@ -1,95 +1,38 @@
 """Produce: batches in. Hot path 2/9.
 
 Everything that must happen in order happens before this file returns: each batch is checked, stamped and written from
-the buffer that it arrived in. What may take time, the sync to disk, is waited for by a parked answer.
+the buffer that it arrived in. What may take time, the sync to disk, other replicas or another leader, is waited for by
+a parked answer (`produce_answer`).
 
 Must never: keep a view of the request's buffer, which the next request reuses.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping, Sequence
+
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import Broker
+from bifrost.broker.produce_answer import Elsewhere, PendingProduce, Write, ask_elsewhere, encode_answer
 from bifrost.broker.registry import raw_api
+from bifrost.broker.write_order import WriteOrder
 from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.log.partition_log import AppendResult
+from bifrost.peers.connection import PeerError
 from bifrost.protocol.apis import ApiKey
+from bifrost.protocol.batch import ProducerMark, read_producer
 from bifrost.protocol.frame import RequestHeader
 from bifrost.protocol.produce import (
     PartitionProduceResult,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
     TopicProduceResult,
     decode_request,
     encode_response,
 )
-from bifrost.replication.partition import Partition
-from bifrost.types import INTERNAL_TOPICS, TopicPartition
-
-
-class PendingProduce:
-    """The answer of one request, complete once every partition in it is settled."""
-
-    __slots__ = ("_broker", "_header", "_open", "_parked", "_reply", "_results", "_sealed", "deadline")
-
-    def __init__(
-        self,
-        broker: Broker,
-        connection: Connection,
-        header: RequestHeader,
-        results: list[TopicProduceResult],
-        timeout_ms: int,
-    ) -> None:
-        self._broker = broker
-        self._header = header
-        self._results = results
-        self._open: dict[int, PartitionProduceResult] = {}
-        self._parked = 0
-        self._sealed = False
-        self._reply = Reply(connection, pipelined=True)
-        self.deadline = broker.loop.time() + timeout_ms / 1000
-
-    def park(self, partition: Partition, next_offset: int, result: PartitionProduceResult) -> None:
-        slot = self._parked
-        self._parked += 1
-        self._open[slot] = result
-        self._broker.waiters.park_ack(partition.tp, next_offset, self, slot)
-
-    def on_progress(self, partition: Partition, slot: int, next_offset: int) -> bool:
-        if slot not in self._open:
-            return True  # its time was over before this
-        try:
-            if not partition.is_acknowledged(next_offset):
-                return False
-        except ApiError as error:
-            self._fail(slot, error.code)
-        del self._open[slot]
-        if not self._open and self._sealed:
-            self._answer()
-        return True
-
-    def on_deadline(self) -> None:
-        """The data are in the log, but not yet safe: the client must not count on them."""
-        for slot in list(self._open):
-            self._fail(slot, ErrorCode.REQUEST_TIMED_OUT)
-        self._open.clear()
-        self._answer()
-
-    def seal(self) -> Reply:
-        """Every partition of the request has been seen: from now on the answer may leave."""
-        self._sealed = True
-        if not self._open:
-            self._answer()
-        return self._reply
-
-    def _fail(self, slot: int, code: ErrorCode) -> None:
-        result = self._open[slot]
-        result.error_code = code
-        result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
-
-    def _answer(self) -> None:
-        self._broker.waiters.settled(self)
-        self._reply.send((encode_response(self._header.api_version, self._header.correlation_id, self._results),))
+from bifrost.replication.partition import ACKS_ALL, Partition
+from bifrost.types import INTERNAL_TOPICS, NodeId, TopicPartition
 
 
 @raw_api(ApiKey.PRODUCE, versions=range(3, 14), announced_min=0)
@@ -103,35 +46,97 @@ def produce(
     version = header.api_version
     request = decode_request(body, at, version)
     results: list[TopicProduceResult] = []
+    elsewhere: dict[NodeId, list[Elsewhere]] = {}
     pending: PendingProduce | None = None
     failed = False
+    order = broker.forwarding.orders.get(connection)
     now_ms = broker.clock.now_ms()
     for topic in request.topics:
         name = _topic_name(broker, topic)
         partition_results: list[PartitionProduceResult] = []
         results.append(TopicProduceResult(topic.name, topic.topic_id, partition_results))
         for data in topic.partitions:
+            mark = None if data.records is None else read_producer(data.records)
+            if order is not None and not _is_next(broker, order, name, data.index, mark):
+                partition_results.append(PartitionProduceResult(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                failed = True
+                continue
             outcome = _append(broker, request, name, data.index, data.records, version, now_ms)
             if isinstance(outcome, PartitionProduceResult):
-                failed = True
                 partition_results.append(outcome)
+                leader = _other_leader(broker, header, name, outcome)
+                write = Write(TopicPartition(name or "", data.index), mark)
+                if leader is not None:
+                    elsewhere.setdefault(leader, []).append(Elsewhere(topic, data, outcome, write))
+                    continue
+                failed = True
+                if outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    broker.forwarding.hold_back(connection, header.client_id, *write)
                 continue
             partition, appended = outcome
             result = PartitionProduceResult(
                 data.index, 0, appended.base_offset, appended.append_time_ms, partition.log.log_start_offset
             )
             partition_results.append(result)
-            if request.acks != 0 and not partition.is_acknowledged(appended.last_offset + 1):
+            if request.acks != 0 and not partition.is_acknowledged(appended.last_offset + 1, request.acks):
                 if pending is None:
-                    pending = PendingProduce(broker, connection, header, results, request.timeout_ms)
-                pending.park(partition, appended.last_offset + 1, result)
+                    pending = PendingProduce(broker, connection, header, results, request)
+                pending.park(partition, appended.last_offset + 1, result, mark)
     if request.acks == 0:
-        if failed:
-            connection.fail(ApiError(ErrorCode.NETWORK_EXCEPTION, "an unacknowledged write failed"))
+        _finish_silently(broker, connection, header, request, elsewhere, failed=failed)
         return None
+    for leader, parts in elsewhere.items():
+        if pending is None:
+            pending = PendingProduce(broker, connection, header, results, request)
+        pending.pass_on(leader, parts)
     if pending is not None:
         return pending.seal()
+    if failed:
+        return encode_answer(broker, connection, header, results)
     return (encode_response(version, header.correlation_id, results),)
+
+
+def _is_next(broker: Broker, order: WriteOrder, name: str | None, index: int, mark: ProducerMark | None) -> bool:
+    """Whether nothing that failed, or that another leader still has, has to come before this batch."""
+    leader = broker.forwarding.leader_of(name, index)
+    goes_to = broker.node_id if leader is None else leader.broker_id
+    return order.admits(TopicPartition(name or "", index), mark, goes_to, broker.loop.time())
+
+
+def _other_leader(
+    broker: Broker, header: RequestHeader, name: str | None, refused: PartitionProduceResult
+) -> NodeId | None:
+    """Who should be asked instead of this node."""
+    if refused.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or not broker.forwarding.is_for_others(header.client_id):
+        return None
+    leader = broker.forwarding.leader_of(name, refused.index)
+    return None if leader is None else leader.broker_id
+
+
+def _finish_silently(
+    broker: Broker,
+    connection: Connection,
+    header: RequestHeader,
+    request: ProduceRequest,
+    elsewhere: Mapping[NodeId, Sequence[Elsewhere]],
+    *,
+    failed: bool,
+) -> None:
+    """There is no answer, but a connection that ends tells a client that something went wrong."""
+    refused = ApiError(ErrorCode.NETWORK_EXCEPTION, "an unacknowledged write failed")
+
+    async def watch(answer: Awaitable[ProduceResponse]) -> None:
+        try:
+            told = [result.error_code for topic in (await answer).topics for result in topic.partitions]
+        except PeerError:
+            told = [ErrorCode.NETWORK_EXCEPTION]
+        if any(told):
+            connection.fail(refused)
+
+    for leader, parts in elsewhere.items():
+        broker.forwarding.spawn(watch(ask_elsewhere(broker, connection, header, request, leader, parts)))
+    if failed:
+        connection.fail(refused)
 
 
 def _topic_name(broker: Broker, topic: TopicProduceData) -> str | None:
@@ -159,6 +164,10 @@ def _append(
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         if name in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the brokers")
+        if request.acks != ACKS_ALL and broker.loop.time() >= broker.lifecycle.leads_until:
+            # It has not been heard of for a whole session: others may lead what it led, whatever it remembers. Whoever
+            # waits for all replicas in sync is safe: those follow somebody else then, and nothing is acknowledged.
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker has lost its cluster")
         partition = broker.replicas.get(TopicPartition(name, index))
         if records is None:
             raise ApiError(ErrorCode.INVALID_RECORD, "no records")

@@ -63,9 +63,9 @@ def end_quorum_epoch(ctx: ControllerContext, request: EndQuorumEpochRequest) -> 
 
 
 @controller_api(ApiKey.FETCH_SNAPSHOT, versions=range(2))
-def fetch_snapshot(ctx: ControllerContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+async def fetch_snapshot(ctx: ControllerContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     """KIP-630."""
-    return ctx.odin.service.fetch_snapshot(request)
+    return await ctx.odin.service.fetch_snapshot(request)
 
 
 @raw_controller_api(ApiKey.FETCH, versions=range(13, 19))
@@ -120,10 +120,10 @@ def _none_described(request: DescribeQuorumRequest, code: ErrorCode, detail: str
 
 
 @controller_api(ApiKey.DESCRIBE_QUORUM, versions=range(3), on_error=_none_described)
-def describe_quorum(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+async def describe_quorum(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """v1 adds times (KIP-836), v2 directories, addresses and messages (KIP-853)."""
     wire.only_partition(request.topics)
-    return ctx.odin.describe_quorum()
+    return await ctx.odin.describe_quorum()
 
 
 @api(ApiKey.DESCRIBE_QUORUM, versions=range(3), on_error=_none_described)

@@ -26,8 +26,6 @@ from bifrost.protocol.messages.topics import (
 )
 from bifrost.settings import TopicDescriber
 
-_ONE_REPLICA = "partitions have one replica each for now; ask for a replication factor of 1"
-
 
 def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> CreateTopicsResponse:
     names = dict.fromkeys(topic.name for topic in request.topics)
@@ -39,23 +37,11 @@ def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> C
 @admin_api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
 async def create_topics(ctx: ControllerContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v7 the topic id (KIP-516)."""
-    wanted = [_new_topic(topic) for topic in request.topics]
-    refused = [topic for topic in wanted if _needs_replication(ctx, topic)]
     created = await ctx.odin.controller.create_topics(
-        [topic for topic in wanted if topic not in refused], validate_only=request.validate_only
+        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
     )
-    created += [CreatedTopic(topic.name, ErrorCode.INVALID_REPLICATION_FACTOR, _ONE_REPLICA) for topic in refused]
     describer = ctx.odin.live.topic_describer()
     return CreateTopicsResponse(topics=[_result(describer, topic) for topic in created])
-
-
-def _needs_replication(ctx: ControllerContext, topic: NewTopic) -> bool:
-    """Whether it would have followers, which nothing keeps in step yet: writes would be less safe than they seem."""
-    if len(ctx.odin.replica.image.brokers) < 2:
-        return False  # the controller has its own reason to refuse it
-    default = ctx.odin.live.now.default_replication_factor
-    factor = default if topic.replication_factor == -1 and not topic.assignments else topic.replication_factor
-    return factor > 1 or any(len(replicas) > 1 for _, replicas in topic.assignments)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -1,0 +1,38 @@
+"""What a broker needs to belong to a cluster: ways to the controller, and a life that it can follow."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from bifrost.broker.controller_channel import ControllerChannel
+from bifrost.broker.lifecycle import BrokerLifecycle
+from bifrost.broker.odin import Odin
+from bifrost.broker.registry import answer_here
+from bifrost.peers.transport import Transport
+from bifrost.settings import Settings
+
+_PATIENCE_MS: Final = 30_000
+"""How long what a client asked may wait for an election, or for its commit; clients themselves wait a minute."""
+
+
+def membership(
+    settings: Settings, odin: Odin, transport: Transport, rng: Random
+) -> tuple[ControllerChannel, ControllerChannel, BrokerLifecycle]:
+    """The channel for requests, the one for heartbeats, and the lifecycle that beats on it."""
+    channel = ControllerChannel(odin, transport, answer_here, patience_ms=_PATIENCE_MS, purpose="requests")
+    heartbeats = ControllerChannel(
+        odin,
+        transport,
+        answer_here,
+        patience_ms=settings.controller_quorum_request_timeout_ms,
+        purpose="heartbeats",
+    )
+    lifecycle = BrokerLifecycle(
+        odin,
+        heartbeats,
+        broker_id=settings.node_id,
+        incarnation=rng.randbytes(16),
+        session_timeout_ms=settings.broker_session_timeout_ms,
+    )
+    return channel, heartbeats, lifecycle

@@ -113,6 +113,8 @@ def librdkafka_options(
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": until_end,
+        # librdkafka would hand out what a disk has spoilt as if it had been written so; other clients look by default.
+        "check.crcs": True,
         "topic.metadata.refresh.interval.ms": round(LOOK_EVERY_S * 1000),
         # When enough is fetched ahead, librdkafka rests for a second, and a fast reader waits for most of it.
         "fetch.queue.backoff.ms": 10,

@@ -35,6 +35,49 @@ class ClusterDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker, whether it takes part, and its share of the partitions."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    """It belongs to the cluster, and the controllers count it out: it died, hangs, or is only starting."""
+    controller: bool
+    """Whether it is the one that clients are told to send a controller's work to."""
+    leaders: int
+    """Partitions that it leads."""
+    replicas: int
+    """Partitions that it holds, those that it leads among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """One that votes, or that follows without a vote, as the leader of the quorum sees it."""
+
+    id: int
+    end_offset: int
+    lag: int
+    """Records that the leader has and this one has not asked beyond yet."""
+    last_fetch_ms: int | None
+    """Milliseconds since 1970; None if the leader has not heard of it yet, or does not tell."""
+    last_caught_up_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The controllers: who decides, since which epoch, and how far everybody is with what was decided."""
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    """Everything below this offset is committed: no failure of a minority undoes it."""
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicListing:
     """A topic in a list."""
 

@@ -20,6 +20,7 @@ from bifrost.client.decoding import Decoder
 from bifrost.client.errors import (
     AuthorizationError,
     BifrostError,
+    CorruptDataError,
     InvalidRequestError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -57,6 +58,8 @@ _REFUSED: Final = frozenset(
      "UNRELEASED_INSTANCE_ID", "UNSUPPORTED_ASSIGNOR", "INVALID_REGULAR_EXPRESSION"}
 )  # fmt: skip
 """What a group says that no waiting will change."""
+_DAMAGED: Final = frozenset({"_BAD_MSG", "INVALID_MSG"})
+"""A checksum that is wrong here, or that the broker has found wrong. Reading on tries the same place again."""
 
 
 class Reader:
@@ -281,6 +284,8 @@ class Reader:
         if error.name() == "_PARTITION_EOF":
             self._owner.ended.add(TopicPartition(topic, partition))
             return
+        if error.name() in _DAMAGED:
+            raise CorruptDataError(topic, partition, message.offset(), error.str())
         made = from_kafka(error, topic=topic, partition=partition, group=self._group, bootstrap=self._bootstrap)
         if isinstance(made, UnknownTopicError) and str(topic).startswith("^"):
             return  # a pattern that no topic has matched yet

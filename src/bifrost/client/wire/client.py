@@ -9,13 +9,17 @@ from typing import Final, Self
 from weakref import WeakSet
 
 from bifrost.client.clusters import resolve, split_address
+from bifrost.client.descriptions import BrokerDescription, Quorum
 from bifrost.client.errors import InvalidRequestError
+from bifrost.client.wire.brokers import describe_brokers
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.connection import Address
 from bifrost.client.wire.fetching import FetchStream
 from bifrost.client.wire.group_commits import commit_offsets
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
 from bifrost.client.wire.producer import IN_FLIGHT_MAX, BatchProducer
+from bifrost.client.wire.quorum import describe_quorum
+from bifrost.client.wire.replica_admin import ReplicaAdmin
 from bifrost.client.wire.settings import isolation_number, read_settings
 
 DEFAULT_PORT: Final = 9092
@@ -55,6 +59,19 @@ class WireClient:
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic, as the cluster knows them now. UnknownTopicError if there is no such topic."""
         return sorted(self._cluster.topic(topic, self._cluster.call_deadline(), fresh=True).leaders)
+
+    def brokers(self) -> list[BrokerDescription]:
+        """Every broker, also those that are fenced if the cluster tells of them."""
+        return describe_brokers(self._cluster, self._cluster.call_deadline())
+
+    def quorum(self) -> Quorum:
+        """Who leads the controllers, and how far they are. NoQuorumLeaderError if nobody does for too long."""
+        return describe_quorum(self._cluster, self._cluster.call_deadline())
+
+    @property
+    def replicas(self) -> ReplicaAdmin:
+        """Where replicas are, and how to move them."""
+        return ReplicaAdmin(self._cluster)
 
     def list_offsets(
         self, wanted: Mapping[tuple[str, int], int], isolation: str | None = None

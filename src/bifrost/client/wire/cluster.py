@@ -91,10 +91,11 @@ class Cluster:
     def backoff(self) -> Backoff:
         return Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
 
-    def persist(self, attempt: Callable[[], Result], deadline: Deadline) -> Result:
+    def persist(self, attempt: Callable[[], Result], deadline: Deadline, *, even_if_unreachable: bool = True) -> Result:
         """Attempts until one succeeds or time is over; then a failure is raised, that of the last one if it tells more.
 
-        The last attempt is often cut short: that it took too long says less than what the one before it met.
+        The last attempt is often cut short: that it took too long says less than what the one before it met. A program
+        may wait until somebody is there at all; a person wants to hear at once that nobody is.
         """
         backoff = self.backoff()
         failure: BifrostError | None = None
@@ -104,6 +105,8 @@ class Cluster:
             except TryAgain as again:
                 failure = again.failure
             except UnreachableError as broken:
+                if not even_if_unreachable:
+                    raise
                 failure = broken
             except TimedOutError as late:
                 failure = failure or late
@@ -158,6 +161,10 @@ class Cluster:
         """Names of all topics, and whether each is internal."""
         found = self.persist(lambda: self._ask_metadata(None, deadline), deadline)
         return {topic.name: topic.is_internal for topic in found if topic.name and not topic.error_code}
+
+    def describe_topics(self, deadline: Deadline) -> list[MetadataResponseTopic]:
+        """Every topic with its partitions, as the cluster tells it now."""
+        return self.persist(lambda: self._ask_metadata(None, deadline), deadline)
 
     def topic(self, name: str, deadline: Deadline, *, fresh: bool = False) -> Topic:
         """What is known of a topic, asked for anew if that is old or `fresh`. UnknownTopicError if there is none."""

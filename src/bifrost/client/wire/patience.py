@@ -30,7 +30,7 @@ class Deadline:
 
     def at_most(self, seconds: float) -> Deadline:
         """This deadline, or an earlier one that is `seconds` away."""
-        return Deadline(min(seconds, self.remaining_s()), self._clock)
+        return Deadline(seconds, self._clock) if seconds < self.remaining_s() else self
 
 
 class Backoff:

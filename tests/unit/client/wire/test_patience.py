@@ -18,6 +18,13 @@ def test_a_deadline_passes() -> None:
     assert (deadline.passed, deadline.remaining_s()) == (True, 0)
 
 
+def test_messages_tell_what_was_allowed_and_not_what_was_left_of_it() -> None:
+    now = [100.0]
+    deadline = Deadline(0.3, lambda: now[0])
+    now[0] = 100.003
+    assert (deadline.at_most(30).seconds, deadline.at_most(0.1).seconds) == (0.3, 0.1)
+
+
 def test_pauses_double_up_to_a_limit_and_start_again() -> None:
     backoff = Backoff(100, 500, lambda low, high: (low + high) / 2)
     assert [backoff.next_s() for _ in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5])

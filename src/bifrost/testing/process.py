@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 
 STOP_TIMEOUT_S = 30
 
@@ -14,25 +16,54 @@ class ProcessNode:
     """Runs `bifrost server` and reads its address from the line it prints when it serves."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = dict(settings)
+        self.settings = dict(settings)
+        self.id = int(settings["node.id"])
         self._process: subprocess.Popen[str] | None = None
+        self._paused = False
         self.address = ""
+        self.log: Path | None = None
+        """Where to append what it says on stderr; with that of this process, if it is not said."""
+        self.enter: tuple[str, ...] = ()
+        """Put before its command: a program that runs it elsewhere, in its own place (`ip netns exec NAME`)."""
 
     @property
     def pid(self) -> int:
         assert self._process is not None, "the node is not running"
         return self._process.pid
 
+    @property
+    def has_process(self) -> bool:
+        """Whether there is one, even if it is paused."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it would answer: neither dead nor paused."""
+        return self.has_process and not self._paused
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a node that ended by itself; None while it runs, or if it was ended here."""
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         host, port = (self.address or "127.0.0.1:0").rsplit(":", 1)
-        named = {"listeners": f"PLAINTEXT://{host}:{port}", **self._settings}
+        named = {"listeners": f"PLAINTEXT://{host}:{port}", **self.settings}
         options = [part for name, value in named.items() for part in ("--set", f"{name}={value}")]
-        command = [sys.executable, "-m", "bifrost", "server", *options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        command = [*self.enter, sys.executable, "-m", "bifrost", "server", "--stop-on-eof", *options]
+        with nullcontext() if self.log is None else self.log.open("ab") as log:
+            self._process = process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # ends with this process, however that ends, and the node with it
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert process.stdout is not None
+        line = process.stdout.readline()
         if not line.startswith("ready bootstrap="):
-            code = self._process.wait(STOP_TIMEOUT_S)
+            code = process.wait(STOP_TIMEOUT_S)
+            _close(process)
             self._process = None
             raise RuntimeError(f"the node did not start (exit code {code}): {' '.join(command)}")
         self.address = line.split("bootstrap=", 1)[1].split()[0]
@@ -43,8 +74,17 @@ class ProcessNode:
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): its connections stay open, and nobody answers on them."""
+        self.send(signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        self.send(signal.SIGCONT)
+        self._paused = False
+
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, such as SIGSTOP and SIGCONT."""
+        """Send any other signal."""
         assert self._process is not None, "the node is not running"
         self._process.send_signal(number)
 
@@ -53,10 +93,21 @@ class ProcessNode:
         if process is None:
             return
         process.send_signal(number)
+        if self._paused:
+            process.send_signal(signal.SIGCONT)  # else the other signal waits
+            self._paused = False
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        _close(process)
+
+    def __repr__(self) -> str:
+        return f"ProcessNode(id={self.id}, address={self.address!r})"
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()

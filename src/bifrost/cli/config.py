@@ -20,6 +20,7 @@ from bifrost.cli.options import (
     parse_assignments,
 )
 from bifrost.cli.output import print_json, print_table, remark
+from bifrost.cli.patience import DECIDES, hogo_lo
 from bifrost.client.errors import UnsupportedError, nearest
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def set_(
     _check(topic, broker)
     settings = parse_assignments(assignments, "config set", "retention.ms=3600000")
     broker_id = _id(broker)
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
         admin.set_configs(settings, topic=topic, broker=broker_id)
     if as_json:
         print_json({"topic": topic, "broker": broker_id, "set": settings})
@@ -150,7 +151,7 @@ def unset(
     """
     _check(topic, broker)
     broker_id = _id(broker)
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
         admin.unset_configs(names, topic=topic, broker=broker_id)
     if as_json:
         print_json({"topic": topic, "broker": broker_id, "unset": names})

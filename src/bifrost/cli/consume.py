@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bifrost.cli import completion
 from bifrost.cli.options import Bootstrap, Cluster, CommandConfig, TopicOption, topics_meant
+from bifrost.cli.patience import hogo_lo
 
 if TYPE_CHECKING:
     from bifrost.cli.data.formats import Format
@@ -164,6 +166,7 @@ def consume(
     Template: %s value, %k key, %t topic, %p partition, %o offset,
     %T timestamp, %d date, %h headers, %S and %K lengths, %% percent.
     """
+    from bifrost.cli.data.cluster import leaders_awaited
     from bifrost.cli.data.printing import Printer
     from bifrost.cli.data.properties import parse_assignments
     from bifrost.cli.data.reader import Reader
@@ -178,7 +181,9 @@ def consume(
     follows = False if ends else follow
     names = topics_meant(topics, topic_options)
     plan = _plan(names, from_beginning, start, since, partitions or [], group, follows, until)
-    with Reader(reached(bootstrap, cluster, command_config), plan, settings) as reader:
+    connection = reached(bootstrap, cluster, command_config)
+    awaited = partial(leaders_awaited, connection, names)
+    with hogo_lo(awaited, connection.bootstrap), Reader(connection, plan, settings) as reader:
         outcome = Printer(reader, render).run(limit=max_messages, silence_s=silence_s)
     if sys.stderr.isatty():
         from bifrost.cli.output import remark

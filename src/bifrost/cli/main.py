@@ -6,7 +6,7 @@ import typer
 
 from bifrost.cli.lazy import LazyGroup, Noun
 
-RUN = "Run a broker"
+RUN = "Run a cluster"
 WORK = "Work with a cluster, Bifrost or Apache Kafka"
 DATA = "Send and read"
 LOOK = "Look things up"
@@ -16,12 +16,18 @@ class Bifrost(LazyGroup):
     """Every noun of the command, in the order of the front page."""
 
     nouns = {  # noqa: RUF012  # a ClassVar in the base
-        "up": Noun("bifrost.cli.up", "up", "Start a broker here and now, with data in ./bifrost-data.", RUN),
+        "up": Noun("bifrost.cli.up", "up", "Start a cluster here and now, with data in ./bifrost-data.", RUN),
+        "status": Noun("bifrost.cli.status", "status", "Show the cluster that `bifrost up` runs here.", RUN),
+        "down": Noun("bifrost.cli.down", "down", "Stop the cluster that `bifrost up` runs here.", RUN),
         "server": Noun("bifrost.cli.server", "server", "Run one node in the foreground.", RUN),
         "topic": Noun("bifrost.cli.topic", "app", "Make topics, look at them, change and delete them.", WORK),
         "group": Noun("bifrost.cli.group", "app", "Look at consumer groups, reset and delete them.", WORK),
         "config": Noun("bifrost.cli.config", "app", "Read and change the settings of topics and brokers.", WORK),
         "cluster": Noun("bifrost.cli.cluster", "app", "Look at a cluster as a whole.", WORK),
+        "broker": Noun(
+            "bifrost.cli.broker", "app", "Look at the brokers of a cluster, and move what they carry.", WORK
+        ),
+        "quorum": Noun("bifrost.cli.quorum", "app", "Look at the controllers that decide for a cluster.", WORK),
         "produce": Noun("bifrost.cli.produce", "produce", "Send lines from stdin or a file to a topic.", DATA),
         "consume": Noun("bifrost.cli.consume", "consume", "Print the messages of topics.", DATA),
         "perf": Noun("bifrost.cli.perf", "app", "Measure a cluster: throughput and latency.", DATA),
@@ -60,7 +66,7 @@ class Bifrost(LazyGroup):
 app = typer.Typer(
     name="bifrost",
     cls=Bifrost,
-    help="Event streaming that speaks Kafka's protocol: run a broker, work with any Kafka cluster.",
+    help="Event streaming that speaks Kafka's protocol: run a cluster, work with any Kafka cluster.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,

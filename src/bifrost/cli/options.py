@@ -17,6 +17,7 @@ from bifrost.cli.failure import fail
 
 if TYPE_CHECKING:
     from bifrost.client.admin import Admin
+    from bifrost.client.wire.client import WireClient
 
 CLUSTER_PANEL = "Cluster"
 
@@ -100,6 +101,24 @@ def connect(bootstrap: str | None, cluster: str | None, timeout: float, command_
 
     address, settings = from_file(command_config, bootstrap, cluster)
     return Admin(address, timeout_s=timeout, config=settings)
+
+
+def connect_wire(
+    bootstrap: str | None, cluster: str | None, timeout: float, command_config: Path | None = None
+) -> WireClient:
+    """The same, for what librdkafka cannot ask."""
+    from bifrost.client.clusters import resolve
+    from bifrost.client.wire.client import WireClient
+
+    if command_config is None:
+        meant = resolve(bootstrap, cluster=cluster)
+        address, settings = meant.bootstrap, dict(meant.config)
+    else:
+        from bifrost.cli.data.typed import from_file
+
+        address, settings = from_file(command_config, bootstrap, cluster)
+    limits = ("request.timeout.ms", "default.api.timeout.ms", "socket.connection.setup.timeout.ms")
+    return WireClient(address, {**settings, **dict.fromkeys(limits, max(1, int(timeout * 1000)))})
 
 
 def topics_meant(arguments: Sequence[str] | None, options: Sequence[str] | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -16,7 +17,13 @@ if TYPE_CHECKING:  # heavy, and `--help` needs none of it
     import asyncio
     from concurrent.futures import Executor
 
+    from bifrost.broker.node import Node
     from bifrost.settings import Settings
+
+
+def ready_line(node: Node) -> str:
+    """What is printed once clients are served; scripts read it."""
+    return f"ready bootstrap={node.address}" + (f" http={node.http_url}" if node.http_url else "")
 
 
 def load(properties: Mapping[str, str]) -> Settings:
@@ -52,24 +59,26 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Run a node until SIGINT or SIGTERM; returns after a clean stop."""
+def serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_on_eof: bool = False) -> None:
+    """Run a node until SIGINT or SIGTERM, or until standard input ends; returns after a clean stop."""
     if sys.flags.optimize:
         fail("Bifrost relies on assertions to protect your data; run Python without -O", code=2)
     import asyncio
 
-    from bifrost.broker.node import StartError
+    from bifrost.broker.node import StartError, StoppedError
     from bifrost.errors import StorageError
 
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings, on_ready))
+            runner.run(_serve(settings, on_ready, stop_on_eof=stop_on_eof))
     except (StartError, StorageError) as error:
         fail(error, code=1)
+    except StoppedError:
+        pass  # as it was told
 
 
-async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_on_eof: bool) -> None:
     import asyncio
 
     from bifrost.broker.node import real_node
@@ -79,9 +88,24 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     loop.set_exception_handler(node.on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.request_stop)
+    if stop_on_eof:
+        _watch_stdin(loop, node.request_stop)
     await node.start()
-    on_ready(node.address)
+    on_ready(node)
     await node.run_until_stopped()
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """A pipe ends with the process at its other end, however that dies. Nobody is expected to write to it."""
+    fd = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(fd, 4096):
+            loop.remove_reader(fd)
+            logging.getLogger(__name__).warning("stopping: whoever started this node is gone")
+            stop()
+
+    loop.add_reader(fd, read)
 
 
 def _worker_processes() -> Executor:

@@ -9,7 +9,7 @@ import typer
 
 from bifrost.cli.failure import fail
 from bifrost.cli.options import parse_assignments
-from bifrost.cli.serve import load, serve, set_up_logging
+from bifrost.cli.serve import load, ready_line, serve, set_up_logging
 
 
 def server(
@@ -20,11 +20,16 @@ def server(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that overrides the file; may be repeated."),
     ] = None,
+    stop_on_eof: Annotated[
+        bool,
+        typer.Option("--stop-on-eof", help="Stop when standard input ends, as it does with whoever started the node."),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log at debug level.")] = False,
 ) -> None:
     """Run one node in the foreground.
 
-    Prints `ready bootstrap=HOST:PORT` once it serves; SIGINT and SIGTERM stop it cleanly.
+    Prints `ready bootstrap=HOST:PORT` once it serves, and `http=URL` behind it where `http.listener` is set.
+    SIGINT and SIGTERM stop it cleanly.
     `bifrost settings` lists every setting with its default.
     """
     from bifrost.settings import parse_properties
@@ -39,4 +44,4 @@ def server(
             fail(f"cannot read {config}: it is not UTF-8 text", code=2)
     properties.update(parse_assignments(assignments or [], "--set", "num.partitions=3"))
     set_up_logging(verbose=verbose)
-    serve(load(properties), lambda address: print(f"ready bootstrap={address}", flush=True))
+    serve(load(properties), lambda node: print(ready_line(node), flush=True), stop_on_eof=stop_on_eof)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bifrost.cli import completion, topic_data
+from bifrost.cli import completion, topic_data, topic_moves
 from bifrost.cli.failure import fail
 from bifrost.cli.options import (
     CONTEXT,
@@ -24,6 +24,7 @@ from bifrost.cli.options import (
     topics_meant,
 )
 from bifrost.cli.output import confirm, counted, plain, print_json, print_table
+from bifrost.cli.patience import ANSWERS, DECIDES, hogo_lo
 from bifrost.client.descriptions import TopicDescription
 from bifrost.client.errors import UnknownTopicError
 
@@ -84,7 +85,7 @@ def create(
     wanted = topics_meant(names, topic_options)
     settings = parse_assignments(config or [], "--config", "retention.ms=86400000")
     rows: list[dict[str, Any]] = []
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
         try:
             for name in wanted:
                 created = admin.create_topic(name, partitions, replication_factor, settings, exist_ok=if_not_exists)
@@ -112,7 +113,7 @@ def list_topics(
     $ bifrost topic list
     $ bifrost topic list order --json
     """
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(ANSWERS, admin.bootstrap, timeout):
         found = [topic for topic in admin.topics(internal=internal) if pattern in topic.name]
     if as_json:
         print_json(found)
@@ -139,7 +140,7 @@ def describe(
     $ bifrost topic describe orders
     $ bifrost topic describe orders --json | jq '.[0].partitions[] | .end_offset - .start_offset'
     """
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(ANSWERS, admin.bootstrap, timeout):
         wanted = [*(names or []), *(topic_options or [])]
         found, missing = _described(admin, wanted or [topic.name for topic in admin.topics()])
     if as_json:
@@ -225,7 +226,7 @@ def alter(
     unset = delete_config or []
     if not settings and not unset and partitions is None:
         fail("nothing to alter", hint="Give --config, --delete-config or --partitions.", code=2)
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
         if unset:  # first, since a name that there is not changes nothing here
             admin.unset_configs(unset, topic=name)
         if settings:
@@ -263,7 +264,7 @@ def add_partitions(
     name = topic_meant(name, topic_options)
     if (partitions is None) == (more is None):
         fail("how many partitions?", hint="Give --partitions for all, or --num for those that are added.", code=2)
-    with connect(bootstrap, cluster, timeout, command_config) as admin:
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
         before = len(admin.topic(name).partitions)
         total = partitions if partitions is not None else before + (more or 0)
         admin.add_partitions(name, total)
@@ -296,11 +297,12 @@ def delete(
     with connect(bootstrap, cluster, timeout, command_config) as admin:
         confirm(f"Delete {', '.join(wanted)} at {admin.bootstrap} with all messages?", yes=yes)
         try:
-            for name in wanted:
-                deleted = admin.delete_topic(name, missing_ok=if_exists)
-                rows.append({"name": name, "deleted": deleted})
-                if not as_json:
-                    typer.echo(f"deleted {name}" if deleted else f"{name} was not there")
+            with hogo_lo(DECIDES, admin.bootstrap, timeout):
+                for name in wanted:
+                    deleted = admin.delete_topic(name, missing_ok=if_exists)
+                    rows.append({"name": name, "deleted": deleted})
+                    if not as_json:
+                        typer.echo(f"deleted {name}" if deleted else f"{name} was not there")
         finally:
             if as_json:
                 print_json(rows)
@@ -308,3 +310,5 @@ def delete(
 
 app.command()(topic_data.dump)
 app.command()(topic_data.load)
+app.command()(topic_moves.reassign)
+app.command()(topic_moves.elect)

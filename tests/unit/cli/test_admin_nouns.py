@@ -21,7 +21,7 @@ from bifrost.cli.main import app
 from bifrost.client.descriptions import Broker, Health
 from bifrost.types import TopicPartition
 
-NOUNS = ("topic", "group", "config", "cluster")
+NOUNS = ("topic", "group", "config", "cluster", "broker", "quorum")
 
 
 def run(*arguments: str, **settings: Any) -> Result:

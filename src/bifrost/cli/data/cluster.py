@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bifrost.client.clusters import Connection
 from bifrost.client.errors import TimedOutError, UnknownPartitionError, UnknownTopicError, UnreachableError, from_kafka
+from bifrost.client.options import client_options
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 15.0
 _ASK_S = 0.5
+_NAMES_MAX = 3
 
 
 class Client(Protocol):
@@ -84,6 +86,25 @@ def metadata(client: Client, connection: Connection, topic: str | None, trouble:
             if time.monotonic() > deadline:
                 made = from_kafka(error, topic=topic, bootstrap=str(connection))
                 raise trouble.unreachable(connection) if isinstance(made, TimedOutError) else made from error
+
+
+def leaders_awaited(connection: Connection, topics: Iterable[str]) -> str | None:
+    """Which partitions have no leader, as the cluster tells a client of its own, which any thread may ask with."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    client = AdminClient(client_options(connection))  # type: ignore[arg-type]
+    awaited: list[str] = []
+    for topic in topics:
+        try:
+            found = client.list_topics(topic, timeout=_ASK_S * 4).topics[topic].partitions
+        except KafkaException:
+            return None
+        awaited += [f"{topic}-{number}" for number, one in sorted(found.items()) if one.leader < 0]
+    if not awaited:
+        return None
+    more = f" and {len(awaited) - _NAMES_MAX} more" if len(awaited) > _NAMES_MAX else ""
+    return f"a leader of {', '.join(awaited[:_NAMES_MAX])}{more}"
 
 
 def check_partitions(topic: str, wanted: Iterable[int], count: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bifrost.cli.data.cluster import Trouble, partition_counts
+from bifrost.cli.data.cluster import Trouble, leaders_awaited, partition_counts
 from bifrost.cli.data.lines import NOW, Record
 from bifrost.client.clusters import Connection
 from bifrost.client.errors import BifrostError, from_kafka
@@ -136,6 +136,14 @@ class Sender:
                 while self._producer.flush(_TICK_S) and time.monotonic() < deadline:
                     pass
                 break
+
+    def leaders_awaited(self) -> str | None:
+        """Which partitions of the topic have no leader, as the cluster tells."""
+        return leaders_awaited(self._connection, [self.topic])
+
+    @property
+    def bootstrap(self) -> str:
+        return self._connection.bootstrap
 
     @property
     def error(self) -> BifrostError | None:

@@ -19,6 +19,7 @@ from bifrost.cli.data.pace import Pace
 from bifrost.cli.data.progress import Bar
 from bifrost.cli.data.report import end, print_report
 from bifrost.cli.data.sender import Sender
+from bifrost.cli.patience import hogo_lo
 from bifrost.client.errors import BifrostError, SerializationError
 
 _FINISH_AFTER_INTERRUPT_S = 5.0
@@ -54,7 +55,8 @@ def run(
                 )
             except BifrostError as error:
                 problem = error
-            sender.finish(_Patience(interrupt), lambda: bar.show(sender))
+            with hogo_lo(sender.leaders_awaited, sender.bootstrap):
+                sender.finish(_Patience(interrupt), lambda: bar.show(sender))
         if not quiet:
             stopped = str(problem) if problem else "interrupted" if interrupt else None
             seconds = time.monotonic() - started_s

@@ -1,0 +1,121 @@
+"""How a broker leaves that holds nothing any more: it is stopped, by whom it may concern, and then forgotten.
+
+Only a broker that is stopped can be taken off the cluster's list; one that runs would come back to it. If `bifrost up`
+runs it here, that can stop it. Otherwise somebody has to, and is waited for.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from bifrost.cli.entry import INTERRUPTED
+from bifrost.cli.failure import fail
+from bifrost.cli.output import is_watched, remark
+
+if TYPE_CHECKING:
+    from bifrost.client.descriptions import BrokerDescription
+    from bifrost.client.wire.client import WireClient
+    from bifrost.client.wire.replica_admin import ReplicaAdmin
+    from bifrost.realm.record import NodeRecord
+
+_POLL_S: Final = 0.2
+_STOP_S: Final = 60.0
+"""`bifrost up` kills who does not stop in a third of it."""
+
+Stop = Annotated[
+    bool | None,
+    typer.Option(
+        "--stop/--no-stop",
+        help="Once it holds nothing: stop it, if `bifrost up` runs it here, or wait until somebody has, and take it "
+        "off the list. At a terminal you are asked.",
+        show_default=False,
+    ),
+]
+
+
+def stopped(client: WireClient, broker: int, data: Path, *, stop: bool | None, as_json: bool) -> bool:
+    """Whether the broker, which holds nothing, has stopped when this returns; else what to do has been said."""
+    found = next((each for each in client.brokers() if each.id == broker), None)
+    if found is None or found.fenced:
+        return True
+    node = _node_here(data, found)
+    wanted = _is_wanted(found, node, as_json=as_json) if stop is None else stop
+    if not wanted:
+        if not as_json:
+            typer.echo(_what_to_do(found, node))
+        return False
+    if node is not None:
+        _stop_here(client.replicas, broker, node, data)
+    else:
+        _wait_for_others(client.replicas, found)
+    return True
+
+
+def _node_here(data: Path, broker: BrokerDescription) -> NodeRecord | None:
+    """The node of this machine that the broker is, if `bifrost up` runs it. Another cluster has the same ids."""
+    from bifrost.realm import record
+
+    cluster = record.read(data)
+    if cluster is None or record.supervisor(data) != cluster.supervisor:
+        return None
+    for node in cluster.nodes:
+        # A node that is alone is its own supervisor, and is not told to stop by itself.
+        if node.is_broker and node.id == broker.id and node.pid != cluster.supervisor:
+            return node if node.address == f"{broker.host}:{broker.port}" else None
+    return None
+
+
+def _is_wanted(broker: BrokerDescription, node: NodeRecord | None, *, as_json: bool) -> bool:
+    if as_json or not is_watched() or not sys.stderr.isatty():
+        return False
+    if node is not None:
+        question = f"broker {broker.id} holds nothing. Stop it (process {node.pid}) and take it off the list?"
+    else:
+        question = f"broker {broker.id} holds nothing. Wait until it is stopped, and take it off the list?"
+    return typer.confirm(question, default=True, err=True)
+
+
+def _what_to_do(broker: BrokerDescription, node: NodeRecord | None) -> str:
+    again = f"`bifrost broker decommission {broker.id}"
+    if node is not None:
+        return f"broker {broker.id} holds nothing: {again} --stop` stops it and takes it off the list"
+    return (
+        f"broker {broker.id} holds nothing: stop it at {broker.host}:{broker.port}, then give {again}` again, "
+        "which takes it off the list; with --stop it waits for that"
+    )
+
+
+def _stop_here(admin: ReplicaAdmin, broker: int, node: NodeRecord, data: Path) -> None:
+    from bifrost.realm import record, wishes
+
+    supervisor = record.supervisor(data)
+    if supervisor is not None:
+        wish = wishes.make(data, wishes.Retire(node.name), supervisor)
+        _wait(lambda: not wishes.is_open(wish), f"{node.name} did not stop in {_STOP_S:g} s")
+    _wait(lambda: broker in admin.layout().fenced, f"{node.name} has stopped, but the cluster still counts it in")
+
+
+def _wait(condition: Callable[[], bool], problem: str) -> None:
+    deadline = time.monotonic() + _STOP_S
+    while not condition():
+        if time.monotonic() > deadline:
+            fail(problem, hint="Look at `bifrost status`, and give this command again.", code=1)
+        time.sleep(_POLL_S)
+
+
+def _wait_for_others(admin: ReplicaAdmin, broker: BrokerDescription) -> None:
+    remark(
+        f"HOGO LO: waiting until broker {broker.id} at {broker.host}:{broker.port} is stopped; Ctrl-C ends the waiting"
+    )
+    try:
+        while broker.id not in admin.layout().fenced:
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        hint = f"It holds nothing. Stop it and give `bifrost broker decommission {broker.id}` again."
+        fail("interrupted", hint=hint, code=INTERRUPTED)

@@ -44,6 +44,8 @@ class End(NamedTuple):
     told: int | None
     """None if nothing was said about the end itself: a batch that was sent again is acknowledged where it is."""
     words: str
+    is_final: bool = False
+    """Said when everything was over."""
 
 
 def lost_writes(history: History) -> list[Anomaly]:
@@ -281,6 +283,11 @@ def _answers(history: History) -> Iterator[tuple[Polled, list[int]]]:
 
 
 def _ends(history: History) -> Iterator[End]:
+    for end in _all_ends(history):
+        yield end._replace(told=None) if history.leaders_move and not end.is_final else end
+
+
+def _all_ends(history: History) -> Iterator[End]:
     for event in history.events:
         if isinstance(event, Acknowledged):
             end = event.base_offset + len(event.values)
@@ -297,4 +304,5 @@ def _ends(history: History) -> Iterator[End]:
             yield End(event.asked_at, event.at, event.place, 0, event.fetch_offset - 1, words)
         elif isinstance(event, ReadBack):
             end = event.end_offset
-            yield End(event.at, event.at, event.place, end, end, f"read back to {end} at {event.at:.3f}")
+            words = f"read back to {end} at {event.at:.3f}"
+            yield End(event.at, event.at, event.place, end, end, words, is_final=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -26,7 +27,9 @@ from tests.sim.network import SimNetwork, SimTransport
 
 R = TypeVar("R", bound=Message)
 
-ADDRESS = ("sim", 9092)
+Address = tuple[str, int]
+
+ADDRESS: Address = ("sim", 9092)
 TROUBLE = (OSError, TimeoutError)
 """What a client meets when the broker or the way to it is gone: it does not know what became of its request."""
 
@@ -54,11 +57,16 @@ class Client:
         self.history = history
         self.rng = Random(f"{seed} {name}")
         self.loop = network.loop
+        self.find: Callable[[], Awaitable[Address]] = _lone_broker
+        """Whom to talk to; OSError if nobody knows at the moment."""
         self._network = network
 
     async def connect(self) -> Wire:
+        return await self.connect_to(await self.find())
+
+    async def connect_to(self, address: Address) -> Wire:
         wire = Wire(self.name, self.history)
-        await self._network.connect(*ADDRESS, wire)
+        await self._network.connect(*address, wire)
         return wire
 
     async def rest(self, longest_s: float = 0.3) -> None:
@@ -67,6 +75,10 @@ class Client:
 
     def complain(self, kind: str, detail: str) -> None:
         self.history.add(Complaint(self.loop.time(), kind, f"{self.name}: {detail}"))
+
+
+async def _lone_broker() -> Address:
+    return ADDRESS
 
 
 class Wire(asyncio.Protocol):

@@ -194,11 +194,15 @@ E_ = TypeVar("E_", bound=Event)
 class History:
     """The events of one run, and what was promised about them."""
 
-    def __init__(self, events: list[Event] | None = None, *, survives_power_loss: bool = True) -> None:
+    def __init__(
+        self, events: list[Event] | None = None, *, survives_power_loss: bool = True, leaders_move: bool = False
+    ) -> None:
         self.events: list[Event] = events or []
         self._sightings: tuple[int, list[Sighting]] = (-1, [])
         self.survives_power_loss = survives_power_loss
         """flush.policy=ack: what was acknowledged or read stays, whatever happens to the machine."""
+        self.leaders_move = leaders_move
+        """Then somebody may answer who leads no more and has not heard so: where a partition ends is not certain."""
 
     def add(self, event: Event) -> None:
         self.events.append(event)

@@ -2,23 +2,27 @@
 
 Instead of sleeping, the loop moves its clock to the next timer. Work for a thread happens at later, seeded moments, one
 call of the disk at a time, and its result arrives later still: the windows between asking (a write), doing (a sync)
-and knowing are real, and always the same. What belongs to a dead process never happens.
+and knowing are real, and always the same. What belongs to a dead process never happens, what belongs to a paused one
+happens when it goes on, and each process sees time pass at the rate of its own clock.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 import selectors
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from tests.sim.hands import Hands, Job
 from tests.sim.process import CURRENT, PowerLost, Process
 
 EPOCH_MS = 1_700_000_000_000
+_ROUNDING_S = 1e-9
+"""No timer fires before its time, whatever becomes of a number that is divided and multiplied."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -49,6 +53,28 @@ class _JumpingSelector(selectors.BaseSelector):
         self._keys.clear()
 
 
+class _Patient:
+    """A handle that waits for its process while that is paused. It can still be cancelled then."""
+
+    __slots__ = ()
+    _context: Context
+
+    def _run(self) -> None:
+        process = self._context.get(CURRENT)
+        if process is not None and process.paused:
+            process.defer(cast("asyncio.Handle", self))
+        else:
+            super()._run()  # type: ignore[misc]
+
+
+class _SoonHandle(_Patient, asyncio.Handle):
+    __slots__ = ()
+
+
+class _LaterHandle(_Patient, asyncio.TimerHandle):
+    __slots__ = ()
+
+
 class SimLoop(asyncio.SelectorEventLoop):
     """Runs the production node without a real clock or socket, and with threads on a leash."""
 
@@ -56,29 +82,50 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._jumping = _JumpingSelector()
         self._rng = rng
         self.hands = Hands()
-        self.disk_delay_s = (0.00005, 0.002)
-        """Between which bounds a thread takes for one call of the disk."""
         super().__init__(self._jumping)
         self._clock_resolution = 1e-9
 
     def time(self) -> float:
+        """As the process sees it that asks, or as it is in the world."""
+        process = CURRENT.get()
+        return self._jumping.now if process is None else self._jumping.now * process.clock_rate
+
+    @property
+    def world_time(self) -> float:
+        """Whoever asks."""
         return self._jumping.now
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         process = CURRENT.get() if context is None else context.get(CURRENT)
         if process is not None:
-            return super().call_soon(_if_alive, process, callback, *args, context=context)
-        return super().call_soon(callback, *args, context=context)
+            callback, args = _if_alive, (process, callback, *args)
+        handle = _SoonHandle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
         process = CURRENT.get() if context is None else context.get(CURRENT)
         if process is not None:
-            return super().call_at(when, _if_alive, process, callback, *args, context=context)
-        return super().call_at(when, callback, *args, context=context)
+            callback, args = _if_alive, (process, callback, *args)
+            if process.clock_rate != 1.0:
+                when = when / process.clock_rate + _ROUNDING_S
+        handle = _LaterHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]
+        handle._scheduled = True
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:  # type: ignore[override]
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def resume(self, process: Process) -> None:
+        """A paused process goes on: what fell due happens now, but for what is called off by then."""
+        self._ready.extend(process.resume())  # type: ignore[attr-defined]
 
     def call_outside(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
         """Like `call_later`, for what happens whether or not the process that asks is still alive."""
-        return self.call_at(self.time() + delay_s, callback, *args, context=Context())
+        return self.call_at(self.world_time + delay_s, callback, *args, context=Context())
 
     def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # type: ignore[override]
         task = super().create_task(coro, **options)
@@ -90,7 +137,7 @@ class SimLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         done: asyncio.Future[Any] = self.create_future()
         job = Job(CURRENT.get(), copy_context(), partial(func, *args))
-        self.call_later(self._delay(), self._advance, job, done)
+        self.call_later(self._delay(job), self._advance, job, done)
         return done
 
     def _advance(self, job: Job, done: asyncio.Future[Any]) -> None:
@@ -98,10 +145,11 @@ class SimLoop(asyncio.SelectorEventLoop):
             return  # as with a real executor, what has not begun can still be called off
         if not job.is_done:  # else somebody who waited for it has brought it to its end
             self.hands.advance(job)
-        self.call_later(self._delay(), _deliver if job.is_done else self._advance, job, done)
+        self.call_later(self._delay(job), _deliver if job.is_done else self._advance, job, done)
 
-    def _delay(self) -> float:
-        return self._rng.uniform(*self.disk_delay_s)
+    def _delay(self, job: Job) -> float:
+        assert job.process is not None, "only simulated processes have threads"
+        return self._rng.uniform(*job.process.disk_delay_s)
 
 
 def _if_alive(process: Process, callback: Callable[..., Any], *args: Any) -> None:
@@ -122,10 +170,11 @@ def _deliver(job: Job, done: asyncio.Future[Any]) -> None:
 
 
 class SimClock:
-    """Wall time that follows the loop's."""
+    """Wall time that follows the loop's, and may be wrong by `skew_s`."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, skew_s: float = 0.0) -> None:
         self._loop = loop
+        self._skew_s = skew_s
 
     def now_ms(self) -> int:
-        return EPOCH_MS + int(self._loop.time() * 1000)
+        return EPOCH_MS + int((self._loop.time() + self._skew_s) * 1000)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from tests.sim.world import World
+from tests.sim.world import LoneWorld
 
 LONGEST_S = 20.0
 """After so long it has done enough harm."""
@@ -37,7 +37,7 @@ KINDS = (
 class Nemesis:
     """Does harm, then makes it good again."""
 
-    def __init__(self, world: World, kinds: Sequence[str] | None = None) -> None:
+    def __init__(self, world: LoneWorld, kinds: Sequence[str] | None = None) -> None:
         self._world = world
         self._rng = rng = Random(f"{world.seed} nemesis")
         self._pause_s = rng.choice((0.1, 0.5, 1.5))
@@ -63,34 +63,34 @@ class Nemesis:
     # Ends of the node.
 
     async def _kill(self) -> None:
-        self._world.kill(power=False, down_s=self._down_s())
+        self._world.machine.kill(power=False, down_s=self._down_s())
 
     async def _lose_power(self) -> None:
-        self._world.kill(power=True, down_s=self._down_s())
+        self._world.machine.kill(power=True, down_s=self._down_s())
 
     async def _end_inside_disk_call(self) -> None:
         calls = self._rng.choice((1, 2, 3, 5, 10, 30))
-        self._world.kill_at_disk_call(calls, power=self._rng.random() < 0.6, down_s=self._down_s())
+        self._world.machine.kill_at_disk_call(calls, power=self._rng.random() < 0.6, down_s=self._down_s())
         await asyncio.sleep(self._rng.uniform(0.1, 2.0))
 
     async def _end_inside_rare_disk_call(self) -> None:
         """In the middle of what does not happen often: rolls, new and deleted topics, checkpoints."""
         operation = self._rng.choice(("makedirs", "rename", "remove", "truncate", "sync_directory", "sync"))
         calls = self._rng.choice((1, 1, 2, 3, 5))
-        self._world.kill_at_disk_call(calls, operation, power=self._rng.random() < 0.7, down_s=self._down_s())
+        self._world.machine.kill_at_disk_call(calls, operation, power=self._rng.random() < 0.7, down_s=self._down_s())
         await asyncio.sleep(self._rng.uniform(0.1, 3.0))
 
     async def _end_while_starting(self) -> None:
         """Once more before it serves: recovery must survive its own end, too."""
-        self._world.kill(power=self._rng.random() < 0.6, down_s=0.1)
+        self._world.machine.kill(power=self._rng.random() < 0.6, down_s=0.1)
         for _ in range(self._rng.randint(1, 3)):
             await asyncio.sleep(0.05)
             calls = self._rng.randint(1, 40)
-            self._world.kill_at_disk_call(calls, power=self._rng.random() < 0.6, down_s=0.1)
+            self._world.machine.kill_at_disk_call(calls, power=self._rng.random() < 0.6, down_s=0.1)
             await self._for_a_while(0.5)
 
     async def _restart(self) -> None:
-        self._world.stop(down_s=self._down_s())
+        self._world.machine.stop(down_s=self._down_s())
         await self._for_a_while(2.0)
 
     # Troubles of the network.
@@ -124,15 +124,15 @@ class Nemesis:
     # Troubles of the disk.
 
     async def _fill_disk(self) -> None:
-        self._world.harm_disk()
-        self._world.disk.space_left = self._rng.choice((0, 100, 1_000, 10_000))
+        self._world.machine.harm_disk()
+        self._world.machine.disk.space_left = self._rng.choice((0, 100, 1_000, 10_000))
         await self._for_a_while(4.0)
-        self._world.heal_disk()
+        self._world.machine.heal_disk()
 
     async def _slow_disk(self) -> None:
-        self._world.loop.disk_delay_s = (0.001, self._rng.choice((0.1, 1.0)))
+        self._world.machine.slow_disk((0.001, self._rng.choice((0.1, 1.0))))
         await self._for_a_while(4.0)
-        self._world.heal_disk()
+        self._world.machine.heal_disk()
 
     async def _fail_disk(self) -> None:
         """One directory fails, for ever as far as the node can know; then the machine gets a new cable."""
@@ -141,13 +141,13 @@ class Nemesis:
         operations = rng.choice(
             ({"sync"}, {"sync"}, {"sync", "sync_directory", "sync_filesystem"}, {"write"}, {"rename"})
         )
-        world.harm_disk()
-        world.loses_power_on_failure = rng.random() < 0.5
-        world.disk.fail_on = lambda operation, path: operation in operations and path.startswith(directory)
+        world.machine.harm_disk()
+        world.machine.loses_power_on_failure = rng.random() < 0.5
+        world.machine.disk.fail_on = lambda operation, path: operation in operations and path.startswith(directory)
         await self._for_a_while(3.0)
-        world.kill(power=world.loses_power_on_failure, down_s=self._down_s())
-        await world.ended()
-        world.heal_disk()
+        world.machine.kill(power=world.machine.loses_power_on_failure, down_s=self._down_s())
+        await world.machine.ended()
+        world.machine.heal_disk()
 
     def _down_s(self) -> float:
         return self._rng.choice((0.05, 0.3, 1.0))

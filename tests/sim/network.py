@@ -1,24 +1,30 @@
 """A network inside the simulator: bytes arrive late and in pieces, and links stall, crawl and break, as the seed says.
 
 A link is what TCP gives: bytes arrive in order or not at all. What a process wrote before it died may still arrive, as
-it does when a kernel goes on sending for it.
+it does when a kernel goes on sending for it. Each machine has a name, and a way to every other one (`ways.py`): where a
+way is cut, whatever is under way waits, be it bytes, a new connection, or the news that one has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.sim.loop import SimLoop
 from tests.sim.process import CURRENT, Process
 from tests.sim.trace import Trace, brief
+from tests.sim.ways import Ways
 
 Door = tuple[Callable[[], asyncio.BaseProtocol], Process | None]
 
 _PIECES = (7, 64, 1000, 20_000, 1 << 20, 1 << 20, 1 << 20)
 _LATENCY_S = (0.00005, 0.003)
+_AGAIN_S = 1.0
+"""How often a kernel tries again to get through."""
+CLIENTS = "clients"
+"""The machine that all clients share, unless they say otherwise."""
 
 
 class SimNetwork:
@@ -31,6 +37,7 @@ class SimNetwork:
         self.is_down = False
         """Nobody can connect; open links go on."""
         self.links: list[Link] = []
+        self.ways = Ways()
         self._doors: dict[tuple[str, int], Door] = {}
         self._next_port = 10_000
         self._links_made = 0
@@ -45,40 +52,78 @@ class SimNetwork:
             raise OSError(f"{host}:{port} is taken")
         return SimListening(self, host, port, (protocol, CURRENT.get()))
 
-    def host_name(self) -> str:
-        return "sim"
-
     def open_door(self, host: str, port: int, door: Door) -> None:
         self._doors[host, port] = door
 
     def close_door(self, host: str, port: int) -> None:
         self._doors.pop((host, port), None)
 
-    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> SimTransport:
-        """As a client would; the door may be shut."""
-        await asyncio.sleep(self.rng.uniform(*_LATENCY_S))
-        door = self._doors.get((host, port))
-        if door is None or self.is_down:
+    async def connect(
+        self, host: str, port: int, protocol: asyncio.BaseProtocol, source: str = CLIENTS
+    ) -> SimTransport:
+        """As a client would; the door may be shut, or the way to it."""
+        await asyncio.sleep(self.rng.uniform(*_LATENCY_S) * self.ways.slowness(source, host))
+        while not (self.ways.is_open(source, host) and self.ways.is_open(host, source)):  # noqa: ASYNC110  # as TCP does
+            await asyncio.sleep(_AGAIN_S * self.rng.uniform(0.5, 1.0))
+        accept, owner = self._doors.get((host, port), (None, None))
+        server = None if accept is None or self.is_down else accept() if owner is None else owner.run(accept)
+        if server is None:
             raise ConnectionRefusedError(f"{host}:{port}")
-        accept, owner = door
         self._links_made += 1
-        link = Link(self, self._links_made, client=protocol, server=accept(), owner=owner)
+        link = Link(self, self._links_made, client=(source, protocol), server=(host, server), owner=owner)
         self.links.append(link)
         link.open()
         return link.client
 
     def end_process(self, process: Process, silence_s: float) -> None:
-        """The process is dead: its doors are shut, and its peers notice after `silence_s`."""
+        """The process is dead: its doors are shut, and its peers notice after `silence_s`, if they can be told."""
         self._doors = {address: door for address, door in self._doors.items() if door[1] is not process}
-        for link in [link for link in self.links if link.server.owner is process]:
-            link.server.orphan()
-            self.loop.call_outside(silence_s * self.rng.random(), link.cut)
+        for link in self.links:
+            for end in (link.server, link.client):
+                if end.owner is process:
+                    end.orphan()
+                    self.loop.call_outside(silence_s * self.rng.random(), end.tell_peer, link.cut)
+
+    def resume(self, process: Process) -> None:
+        """It was paused: what came for it meanwhile is in the buffers of its kernel."""
+        for link in self.links:
+            for end in (link.server, link.client):
+                if end.owner is process:
+                    end.peer.nudge()
+
+    def mend(self, ways: Iterable[tuple[str, str]]) -> None:
+        self.ways.mend(ways)
+        for link in self.links:
+            link.client.nudge()
+            link.server.nudge()
 
     def heal(self) -> None:
         self.is_down = False
+        self.ways.heal()
         for link in self.links:
             link.slowness = 1.0
             link.resume()
+            link.client.nudge()
+            link.server.nudge()
+
+
+class MachineTransport:
+    """The network as one machine sees it: what a node is given (`bifrost.peers.transport`)."""
+
+    def __init__(self, network: SimNetwork, host: str) -> None:
+        self._network = network
+        self._host = host
+
+    async def listen(
+        self, host: str, port: int, protocol: Callable[[], asyncio.BaseProtocol], *, backlog: int
+    ) -> SimListening:
+        return await self._network.listen(host, port, protocol, backlog=backlog)
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> SimTransport:
+        return await self._network.connect(host, port, protocol, self._host)
+
+    def host_name(self) -> str:
+        return self._host
 
 
 class SimListening:
@@ -105,16 +150,16 @@ class Link:
         network: SimNetwork,
         number: int,
         *,
-        client: asyncio.BaseProtocol,
-        server: asyncio.BaseProtocol,
+        client: tuple[str, asyncio.BaseProtocol],
+        server: tuple[str, asyncio.BaseProtocol],
         owner: Process | None,
     ) -> None:
         self.network = network
         self.number = number
         self.slowness = 1.0
         """How many times longer than usual everything takes."""
-        self.client = SimTransport(self, client, CURRENT.get(), "client")
-        self.server = SimTransport(self, server, owner, "server")
+        self.client = SimTransport(self, *client, CURRENT.get(), "client")
+        self.server = SimTransport(self, *server, owner, "server")
         self.client.peer, self.server.peer = self.server, self.client
 
     def open(self) -> None:
@@ -147,8 +192,9 @@ class SimTransport(asyncio.Transport):
 
     peer: SimTransport
 
-    def __init__(self, link: Link, protocol: asyncio.BaseProtocol, owner: Process | None, side: str) -> None:
+    def __init__(self, link: Link, host: str, protocol: asyncio.BaseProtocol, owner: Process | None, side: str) -> None:
         super().__init__()
+        self.host = host
         self.owner = owner
         self.lost = False
         self.stalled = False
@@ -158,6 +204,7 @@ class SimTransport(asyncio.Transport):
         self._side = side
         self._pending = bytearray()
         self._scheduled = False
+        self._held = False
         self._closing = False
         self._reading = True
         self._writing_paused = False
@@ -166,7 +213,11 @@ class SimTransport(asyncio.Transport):
     def tell(self, method: str, *args: Any) -> Any:
         """Call the protocol inside the process that it belongs to."""
         call = getattr(self._protocol, method)
-        return call(*args) if self.owner is None else self.owner.run(call, *args)
+        if self.owner is None:
+            return call(*args)
+        if self.owner.paused:
+            return self._network.loop.call_soon(call, *args, context=self.owner.context)
+        return self.owner.run(call, *args)
 
     # What a protocol may ask of its transport.
 
@@ -214,9 +265,17 @@ class SimTransport(asyncio.Transport):
 
     def abort(self) -> None:
         self.lose(None)
-        self._network.loop.call_outside(self._delay(), self.peer.lose, ConnectionResetError("reset by peer"))
+        reset = ConnectionResetError("reset by peer")
+        self._network.loop.call_outside(self._delay(), self.tell_peer, self.peer.lose, reset)
 
     # What the network does.
+
+    def tell_peer(self, call: Callable[..., object], *args: Any) -> None:
+        """A kernel tells that of the peer something, and tries for as long as it cannot get through."""
+        if self._network.ways.is_open(self.host, self.peer.host) and not self.stalled:
+            call(*args)
+        else:
+            self._network.loop.call_outside(_AGAIN_S, self.tell_peer, call, *args)
 
     def orphan(self) -> None:
         """The process behind this end is gone; some of what it wrote is still sent for it."""
@@ -240,13 +299,23 @@ class SimTransport(asyncio.Transport):
             self._scheduled = True
             self._network.loop.call_outside(self._delay(), self._deliver)
 
+    def nudge(self) -> None:
+        """What kept bytes from arriving may be over."""
+        if self._held:
+            self._held = False
+            self.schedule()
+
     def _delay(self) -> float:
-        return self._network.rng.uniform(*_LATENCY_S) * self._link.slowness
+        slowness = self._link.slowness * self._network.ways.slowness(self.host, self.peer.host)
+        return self._network.rng.uniform(*_LATENCY_S) * slowness
 
     def _deliver(self) -> None:
         self._scheduled = False
         peer = self.peer
         if self.lost or self.stalled:
+            return
+        if not self._network.ways.is_open(self.host, peer.host) or (peer.owner is not None and peer.owner.paused):
+            self._held = True  # a kernel keeps it until somebody can take it
             return
         if self._pending:
             if peer.lost:

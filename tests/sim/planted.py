@@ -47,7 +47,11 @@ def no_directory_sync() -> AbstractContextManager[Any]:
 
 def acknowledge_before_sync() -> AbstractContextManager[Any]:
     """A write counts as safe as soon as it was written."""
-    return patch.object(Partition, "is_acknowledged", lambda self, next_offset: self.log.log_end_offset >= next_offset)
+
+    def is_acknowledged(self: Partition, next_offset: int, _acks: int = -1) -> bool:
+        return self.log.log_end_offset >= next_offset
+
+    return patch.object(Partition, "is_acknowledged", is_acknowledged)
 
 
 def show_before_sync() -> AbstractContextManager[Any]:

@@ -167,6 +167,12 @@ class IdempotentProducer(Producer):
         self._sequences: dict[Place, int] = {}
         self._unsettled: list[Batch] = []  # in the order in which they were made
         self._depth = self.rng.randint(1, IN_FLIGHT_MAX)
+        self._repeats = False
+        self.repeats_first = False
+        """Whether it writes nothing new before all that failed is settled, so that a broker remembers what it repeats:
+        as Java's does (RecordAccumulator.shouldStopDrainBatchesForPartition)."""
+        self.renewal_share = 0.0
+        """How often it begins under another name when it has nothing to do: no leader knows that one yet."""
 
     def is_finished(self) -> bool:
         return not self.wants_more() and not self._unsettled
@@ -175,6 +181,7 @@ class IdempotentProducer(Producer):
         if self._identity is None:
             await self._identify(wire)
         waiting = list(self._unsettled)
+        self._repeats = bool(waiting)
         flying: deque[tuple[list[Batch], asyncio.Future[memoryview]]] = deque()
         healthy = True
         while waiting or flying or not self.is_finished():
@@ -190,8 +197,13 @@ class IdempotentProducer(Producer):
             elif not healthy:  # everything that was under way is back: again, from the oldest on
                 await self.rest()
                 waiting, healthy = list(self._unsettled), True
+                self._repeats = True
             else:
                 await self.think()
+                if self.renewal_share and not self._unsettled and self.rng.random() < self.renewal_share:
+                    self._identity = None
+                    self._sequences.clear()
+                    await self._identify(wire)
             if not wire.is_open:
                 return
 
@@ -210,7 +222,9 @@ class IdempotentProducer(Producer):
     def _next_group(self, waiting: list[Batch]) -> list[Batch]:
         """What goes into the next request: batches of different partitions, oldest first."""
         assert self._identity is not None
-        if not waiting and self.has_something():
+        self._repeats &= bool(self._unsettled)
+        may_begin = not (self.repeats_first and self._repeats)
+        if not waiting and may_begin and self.has_something():
             for _ in range(self.rng.choice((1, 1, 2, 6))):
                 producer_id, epoch = self._identity
                 batch = self.make_batch(line=0, producer_id=producer_id, epoch=epoch, sequences=self._sequences)
@@ -228,6 +242,9 @@ class IdempotentProducer(Producer):
             code = ErrorCode(result.error_code)
             if code is ErrorCode.NONE:
                 self.acknowledge(batch, result.base_offset)
+                self._unsettled.remove(batch)
+                continue
+            if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it is there, and nobody knows where
                 self._unsettled.remove(batch)
                 continue
             healthy = False

@@ -21,7 +21,7 @@ from tests.sim.crowd.crowd import Crowd
 from tests.sim.history import Acknowledged, History, Polled, ReadBack, Value
 from tests.sim.nemesis import Nemesis
 from tests.sim.producers import IdempotentProducer, PlainProducer, Producer
-from tests.sim.world import World
+from tests.sim.world import LoneWorld, World
 
 PEACE_S = 120.0
 """So long may clients take to finish once nothing disturbs them any more."""
@@ -63,7 +63,7 @@ def simulate(
 
     Who names `groups` wants to see these kinds of them and nobody else; if not, the seed decides.
     """
-    world = World(f"{seed} {policy}", policy, tell)
+    world = LoneWorld(f"{seed} {policy}", policy, tell)
     logger = logging.getLogger("bifrost")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1 if tell is None else logging.DEBUG)
@@ -92,10 +92,10 @@ def _low_limits(rng: Random) -> Iterator[None]:
         yield
 
 
-async def _play(world: World, faults: Sequence[str] | None, groups: Sequence[str] | None) -> None:
+async def _play(world: LoneWorld, faults: Sequence[str] | None, groups: Sequence[str] | None) -> None:
     rng = Random(f"{world.seed} scenario")
-    world.keep_up()
-    await world.serving()
+    world.machine.keep_up()
+    await world.machine.serving()
     admin = Admin("admin", *world.client_arguments())
     topics = [topic for name in ("orders", "trucks") if (topic := await _create(admin, name, rng))]
     nemesis = Nemesis(world, faults)
@@ -103,7 +103,7 @@ async def _play(world: World, faults: Sequence[str] | None, groups: Sequence[str
     crowd = Crowd(world, topics, groups)
     crowd.start()
     await nemesis.run()
-    if not await _in_peace(world, "nobody serves", world.serving()):
+    if not await _in_peace(world, "nobody serves", world.machine.serving()):
         return
     await _in_peace(world, "a producer does not finish", asyncio.gather(*work.writing))
     await _in_peace(world, "the admin does not finish", asyncio.gather(*work.churning))
@@ -111,15 +111,15 @@ async def _play(world: World, faults: Sequence[str] | None, groups: Sequence[str
     for task in work.reading:
         task.cancel()
     await asyncio.gather(*work.reading, return_exceptions=True)
-    world.kill(power=rng.random() < 0.7, down_s=0.1)
+    world.machine.kill(power=rng.random() < 0.7, down_s=0.1)
     await _in_peace(world, "what was written cannot be read", _read_back(world, admin, 1))
     await _in_peace(world, "groups do not settle again", crowd.settle())
     await crowd.leave()
-    world.stop(down_s=0.1)
+    world.machine.stop(down_s=0.1)
     await _in_peace(world, "what was written cannot be read again", _read_back(world, admin, 2))
     await _in_peace(world, "what was committed cannot be read", crowd.look_back())
-    world.stop(down_s=PEACE_S)
-    await _in_peace(world, "the node does not stop", world.ended())
+    world.machine.stop(down_s=PEACE_S)
+    await _in_peace(world, "the node does not stop", world.machine.ended())
 
 
 def _set_to_work(world: World, admin: Admin, topics: list[Topic], nemesis: Nemesis, rng: Random) -> Work:
@@ -175,9 +175,9 @@ async def _churn(world: World, admin: Admin, rng: Random) -> None:
             await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _read_back(world: World, admin: Admin, turn: int) -> None:
-    await world.ended()
-    await world.serving()
+async def _read_back(world: LoneWorld, admin: Admin, turn: int) -> None:
+    await world.machine.ended()
+    await world.machine.serving()
     topics = list((await admin.look()).values())
     ends = await Observer(f"observer-{turn}", *world.client_arguments()).ask(topics)
     missing = {place for topic in topics for place in topic.places} - ends.keys()

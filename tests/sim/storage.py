@@ -173,6 +173,27 @@ class SimDisk(FaultyDisk):
             node.end_sync(state)
         return True
 
+    def durable_file(self, path: str) -> bytes | None:
+        """What would be in the file if the power failed now; None if it would not be there."""
+        node: Any = self.root
+        for name in path.strip("/").split("/"):
+            node = node.durable.get(name) if isinstance(node, SimDirectory) else None
+        return node.durable if isinstance(node, SimFile) else None
+
+    def durable_files(self, path: str) -> list[str]:
+        """The names that a directory would have if the power failed now."""
+        node: Any = self.root
+        for name in path.strip("/").split("/"):
+            node = node.durable.get(name) if isinstance(node, SimDirectory) else None
+        return sorted(node.durable) if isinstance(node, SimDirectory) else []
+
+    def lose(self, path: str) -> None:
+        """Somebody has replaced the device that was mounted there: an empty one, as durable as the old one was."""
+        directory = self.find(path)
+        if isinstance(directory, SimDirectory):
+            directory.entries = {}
+            directory.persist()
+
     def remove_tree(self, path: str) -> None:
         directory = self.find(path)
         if not isinstance(directory, MemoryDirectory):

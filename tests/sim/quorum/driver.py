@@ -215,7 +215,8 @@ class Driver:
             self._world.refuse(replica, host)
             return
         now_ms = self._world.now_ms
-        verdict, effects = core.on_fetch(replica.me, epoch=epoch, offset=offset, last_epoch=last_epoch, now_ms=now_ms)
+        asked = {"epoch": epoch, "offset": offset, "last_epoch": last_epoch, "life": b"%d" % life}
+        verdict, effects = core.on_fetch(replica.me, now_ms=now_ms, **asked)
         if verdict.answer.error is ErrorCode.NONE and replica.me in host.heard_ms:
             host.heard_ms[replica.me] = now_ms
         if not self.run(host, effects):

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from bifrost.types import NodeId
-from tests.sim.quorum.driver import PATIENCE_MS
+from tests.sim.quorum.driver import TIMING
 from tests.sim.quorum.host import Host
-from tests.sim.quorum.network import LATE_MS
 
 if TYPE_CHECKING:
     from tests.sim.quorum.world import World
@@ -25,11 +24,12 @@ FAULTS: Final = (
     "compact",
     "spread_a_rumour",
     "lose_a_disk",
+    "find_damage",
 )
 PAUSES_MS: Final = (10, 50, 100, 200, 400, 800, 2_500)
 LASTS_MS: Final = (50, 300, 1_000, 3_000, 6_000)
-REPAIR_MS: Final = PATIENCE_MS + 2 * LATE_MS
-"""To replace a disk takes longer than anybody goes on leading without a majority, and than any message is under way."""
+REPAIR_MS: Final = 2 * TIMING.election_timeout_ms
+"""To replace a disk takes longer than any candidate waits for a vote that was given on the disk before."""
 CATCHING_UP_MS: Final = 1_000
 """About how long it takes to fetch what is missing on a new disk."""
 
@@ -164,10 +164,10 @@ class Nemesis:
 
         Often the power goes with it, so that nobody can catch up in the meantime; and often whoever leads afterwards
         dies before it has told everybody everything."""
+        if not self._may_begin_anew(host):
+            return
         world, rng = self._world, self._rng
         others = [other for other in world.hosts.values() if other is not host and other.me in world.voters]
-        if any(other.stored.is_newborn for other in others):
-            return
         world.wipe(host, REPAIR_MS)
         if rng.random() < 0.5:
             for other in others:
@@ -182,6 +182,24 @@ class Nemesis:
         if rng.random() < 0.7:
             victim = host if rng.random() < 0.5 else None
             world.after(REPAIR_MS + rng.random() * 2 * CATCHING_UP_MS, self._crash_again, victim)
+
+    def _find_damage(self, host: Host) -> None:
+        """It is started again, cannot read its log, and begins anew: at once, while what it said before is still under
+        way, and with its vote. Often whoever leads dies soon, and has told only some of what it knows."""
+        if not self._may_begin_anew(host):
+            return
+        world, rng = self._world, self._rng
+        world.begin_anew(host)
+        world.start(host)
+        if rng.random() < 0.5:
+            rng.choice([other for other in world.hosts.values() if other is not host]).disk_ms = 20_000
+        if rng.random() < 0.7:
+            world.after(rng.random() * CATCHING_UP_MS, self._crash_again, None)
+
+    def _may_begin_anew(self, host: Host) -> bool:
+        """Not while another voter has not caught up: then a majority would know too little."""
+        hosts = self._world.hosts
+        return not any(hosts[voter].stored.is_newborn for voter in self._world.voters if voter != host.me)
 
     def _crash_again(self, host: Host | None) -> None:
         """Whoever leads, and maybe who catches up with it."""

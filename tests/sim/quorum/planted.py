@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from bifrost.raft.core import node
+from bifrost.raft.core import newborn, node
 from bifrost.raft.core.effects import Effects
 from bifrost.raft.core.fetches import judge_fetch, shared_end
 from bifrost.raft.core.messages import Answer, Divergence, ElectionState, FetchVerdict, LogEnd, LogView, Message, Vote
@@ -40,10 +40,10 @@ class Planted(NamedTuple):
 def vote_twice() -> Plant:
     """Whoever asks gets a vote, whether somebody else had it before or not."""
 
-    def may_vote_for(self: RaftNode, candidate: NodeId) -> bool:
-        return isinstance(self.role, Unattached | Prospective)
+    def may_vote_for(_candidate: NodeId, role: Role, _state: ElectionState) -> bool:
+        return isinstance(role, Unattached | Prospective)
 
-    return patch.object(RaftNode, "_may_vote_for", may_vote_for)
+    return patch.object(node, "may_vote_for", may_vote_for)
 
 
 def forget_the_vote() -> Plant:
@@ -163,7 +163,7 @@ def catch_up_in_memory() -> Plant:
     def caught_up(log: LogView, epoch: int, high_watermark: int) -> bool:
         return has_caught_up(Durable(log), epoch, high_watermark)
 
-    return patch.object(node, "has_caught_up", caught_up)
+    return patch.object(newborn, "has_caught_up", caught_up)
 
 
 def catch_up_with_the_past() -> Plant:
@@ -172,7 +172,7 @@ def catch_up_with_the_past() -> Plant:
     def caught_up(log: LogView, epoch: int, high_watermark: int) -> bool:
         return log.last_epoch == epoch and log.durable_offset >= high_watermark
 
-    return patch.object(node, "has_caught_up", caught_up)
+    return patch.object(newborn, "has_caught_up", caught_up)
 
 
 def wait_for_a_commit() -> Plant:
@@ -181,7 +181,7 @@ def wait_for_a_commit() -> Plant:
     def caught_up(log: LogView, epoch: int, high_watermark: int) -> bool:
         return high_watermark > 0 and has_caught_up(log, epoch, high_watermark)
 
-    return patch.object(node, "has_caught_up", caught_up)
+    return patch.object(newborn, "has_caught_up", caught_up)
 
 
 # Logs

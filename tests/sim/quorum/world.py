@@ -118,6 +118,13 @@ class World:
         host.log, host.stored, host.disk = ListLog(), ElectionState(), host.disk + 1
         host.repaired_at_ms = self.now_ms + repaired_in_ms
 
+    def begin_anew(self, host: Host) -> None:
+        """Its log cannot be read: it is set aside, and only the vote is kept."""
+        self.judge.seen["logs damaged"] += 1
+        self.crash(host)
+        host.log, host.disk = ListLog(), host.disk + 1
+        host.stored = host.stored._replace(is_newborn=True)
+
     def refuse(self, sender: Host, host: Host) -> None:
         """A message came to a machine where nothing runs."""
         self._nemesis.refused(sender, host)

@@ -1,0 +1,167 @@
+"""Links between brokers, and between brokers and Odins, are cut and slowed under load, both ways and one way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.faults.load import EVERYONE, Load
+from tests.faults.realm import BROKERS, ODINS, Realm
+from tests.sim.history import Acknowledged
+from tests.waiting import eventually
+
+TOPIC = "orders"
+SLOW_S = 0.3
+
+
+def others_than(node: int) -> tuple[int, ...]:
+    return tuple(broker for broker in BROKERS if broker != node)
+
+
+def test_a_leader_cut_off_from_everybody(linked: Realm) -> None:
+    """Others lead; clients still reach the one that is cut off, and may have asked it before."""
+    with Load(linked, groups=("consumer",)) as load:
+        leader = linked.leader(TOPIC)
+        with linked.parted((leader,)):
+            eventually(lambda: leader_told_by(linked, others_than(leader)[0]) not in (-1, leader), "another leader")
+            load.flows()
+        load.flows()
+        print(load.finish())
+
+
+def leader_told_by(realm: Realm, broker: int) -> int:
+    return realm.describe(broker)[TOPIC][0][0]
+
+
+@pytest.mark.thorough
+def test_a_follower_cut_off_from_its_leader_leaves_the_replicas_in_sync(linked: Realm) -> None:
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
+        leader = linked.leader(TOPIC)
+        follower = others_than(leader)[0]
+        with linked.parted((leader,), (follower,)):
+            eventually(lambda: follower not in linked.in_sync(TOPIC), "the follower is out")
+            load.flows()
+        eventually(lambda: follower in linked.in_sync(TOPIC), "the follower is back")
+        load.flows()
+        print(load.finish())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("direction", ["to the leader", "from the leader"])
+def test_a_link_of_brokers_that_is_cut_one_way(linked: Realm, direction: str) -> None:
+    assert linked.links is not None
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
+        leader = linked.leader(TOPIC)
+        follower = others_than(leader)[0]
+        linked.faults += 1
+        linked.links.cut(*((follower, leader) if direction == "to the leader" else (leader, follower)))
+        eventually(lambda: follower not in linked.in_sync(TOPIC), "the follower is out")
+        load.flows()
+        linked.links.heal()
+        load.flows()
+        print(load.finish())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("direction", ["both", "to odin", "from odin"])
+def test_a_leader_cut_off_from_the_quorum_alone(linked: Realm, direction: str) -> None:
+    """Its followers still fetch from it, and it must know by itself when it may not lead any more."""
+    assert linked.links is not None
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
+        leader = linked.leader(TOPIC)
+        linked.faults += 1
+        for odin in ODINS:
+            if direction != "from odin":
+                linked.links.cut(leader, odin)
+            if direction != "to odin":
+                linked.links.cut(odin, leader)
+        eventually(lambda: leader_told_by(linked, others_than(leader)[0]) not in (-1, leader), "another leader")
+        load.flows()
+        linked.links.heal()
+        load.flows()
+        print(load.finish())
+
+
+@pytest.mark.thorough
+def test_the_active_odin_cut_off_from_all_brokers(linked: Realm) -> None:
+    """It still has its majority; so brokers whose sessions end are out, until the link is back."""
+    with Load(linked, writers=("confluent", "python"), readers=("confluent", "python")) as load:
+        with linked.parted((linked.active_odin(),), BROKERS):
+            eventually(lambda: fenced_brokers(linked) == len(BROKERS), "all brokers are missed", 30)
+        load.flows()
+        print(load.finish())
+
+
+def fenced_brokers(realm: Realm) -> int:
+    """As the Odins' logs tell."""
+    lines = [line for odin in ODINS for line in realm.log_path(odin).read_text().splitlines()]
+    return len({line.split("id=")[1].split()[0] for line in lines if "broker fenced" in line})
+
+
+@pytest.mark.thorough
+def test_slow_links_between_brokers(linked: Realm) -> None:
+    assert linked.links is not None
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
+        for source in BROKERS:
+            for target in others_than(source):
+                linked.faults += 1
+                linked.links.slow(source, target, 0.1)
+        load.flows(200)
+        linked.links.heal()
+        load.flows()
+        print(load.finish())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("direction", ["both", "to odin", "from odin"])
+def test_slow_links_between_brokers_and_odins(linked: Realm, direction: str) -> None:
+    """Heartbeats and the metadata log take their time, and less than a session: nobody is counted out."""
+    assert linked.links is not None
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
+        before = fencings(linked)
+        for broker in BROKERS:
+            for odin in ODINS:
+                linked.faults += 1
+                if direction != "from odin":
+                    linked.links.slow(broker, odin, SLOW_S)
+                if direction != "to odin":
+                    linked.links.slow(odin, broker, SLOW_S)
+        load.flows(200)
+        started = time.monotonic()
+        linked.create("made-slowly", 1)  # through brokers that the quorum hears late, or that hear it late
+        assert time.monotonic() - started >= SLOW_S
+        load.flows(200)
+        assert fencings(linked) == before, "a slow broker was taken for a dead one"
+        linked.links.heal()
+        load.flows()
+        print(load.finish())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("direction", ["to the leader", "from the leader"])
+def test_a_link_of_brokers_that_is_slow_one_way(linked: Realm, direction: str) -> None:
+    """The follower stays in sync, and every write waits for it."""
+    assert linked.links is not None
+    with Load(linked, writers=("confluent", "python"), readers=("confluent", "python")) as load:
+        leader = linked.leader(TOPIC)
+        for follower in others_than(leader):
+            linked.faults += 1
+            linked.links.slow(*((follower, leader) if direction == "to the leader" else (leader, follower)), SLOW_S)
+        slow_from = load.journal.now()
+        load.flows(200)
+        assert linked.in_sync(TOPIC) == BROKERS
+        waited = [
+            one.at - one.asked_at
+            for one in list(load.journal.history.of(Acknowledged))
+            if one.asked_at > slow_from and one.place.partition == 0
+        ]
+        assert min(waited) >= SLOW_S, "a write was acknowledged that its followers cannot have had yet"
+        linked.links.heal()
+        load.flows()
+        print(load.finish())
+
+
+def fencings(realm: Realm) -> int:
+    """How often a broker was counted out, as the Odins' logs tell."""
+    return sum(realm.log_path(odin).read_text().count("broker fenced") for odin in ODINS)

@@ -355,6 +355,38 @@ def test_the_cluster_tells_what_it_is_and_how_it_is(run: Run, ask: Callable[...,
     assert run("cluster", "health").stdout.startswith("healthy  1 broker, ")
 
 
+def test_brokers_are_listed_with_their_share_and_described(run: Run, ask: Callable[..., Any], topic: str) -> None:
+    (only,) = ask("broker", "list")
+    assert (only["fenced"], only["controller"]) == (False, True)
+    assert only["leaders"] == only["replicas"] >= 2
+    assert f"{only['host']}:{only['port']}" in run("broker", "list").stdout
+    (described,) = ask("broker", "describe", str(only["id"]))
+    counts = {"leaders", "replicas"}  # other tests make topics meanwhile
+    assert {name: described[name] for name in only.keys() - counts} == {
+        name: only[name] for name in only.keys() - counts
+    }
+    assert described["leaders"] == described["replicas"] >= 2
+    assert described["config"]["log.dirs"]
+
+
+def test_a_broker_that_there_is_not_is_answered_with_those_that_there_are(
+    ask: Callable[..., Any], attempt: Run
+) -> None:
+    (only,) = ask("broker", "list")
+    result = attempt("broker", "describe", "99")
+    assert result.exit_code == 1
+    assert "no broker 99 in this cluster" in result.output
+    assert f"There are {only['id']}." in result.output
+
+
+def test_the_quorum_tells_who_leads_and_how_far_it_is(run: Run, ask: Callable[..., Any]) -> None:
+    found = ask("quorum", "status")
+    assert [voter["id"] for voter in found["voters"]] == [found["leader"]]
+    assert found["voters"][0]["lag"] == 0
+    assert found["high_watermark"] > 0
+    assert run("quorum", "status").stdout.startswith(f"leader {found['leader']}  epoch {found['epoch']}")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

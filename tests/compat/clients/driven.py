@@ -185,10 +185,11 @@ class Java(DrivenClient):
 
         def compile_driver(target: Path) -> None:
             javac = cache.tool("javac", "Debian: apt-get install openjdk-17-jdk-headless")
-            sources = [str(_HERE / "java" / name) for name in ("Driver.java", "Members.java")]
-            cache.run([javac, "-cp", f"{libs}/*", "-d", str(target), *sources], what="compiling the Java driver")
+            paths = [str(_HERE / source) for source in sources]
+            cache.run([javac, "-cp", f"{libs}/*", "-d", str(target), *paths], what="compiling the Java driver")
 
-        classes = cache.once(_keyed("java-driver", "java/Driver.java", "java/Members.java"), compile_driver)
+        sources = ("java/Driver.java", "java/Members.java", "java/Load.java")
+        classes = cache.once(_keyed("java-driver", *sources), compile_driver)
         flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         log4j = f"-Dlog4j2.configurationFile={libs.parent / 'log4j2.xml'}"
         return [oracle.java(), *flags, log4j, "-cp", f"{classes}:{libs}/*", main], {}

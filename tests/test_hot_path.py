@@ -1,7 +1,7 @@
 """The hot path handles batches, never records: one record and ten thousand cost the same number of calls.
 
 A stopwatch would depend on the machine; a count does not. Everything between the bytes that arrive and the bytes that
-leave is counted, by sys.setprofile, on a whole node.
+leave is counted, by sys.setprofile, on a whole node; and on three of them, for what followers copy from a leader.
 """
 
 from __future__ import annotations
@@ -29,8 +29,17 @@ from bifrost.protocol.produce import encode_request as encode_produce
 from bifrost.protocol.records import encode_batch
 from bifrost.protocol.wire import ZERO_UUID
 from bifrost.settings import parse_settings
+from tests.loop_cluster import LoopCluster
+from tests.loop_cluster import count_calls as count_calls_of_nodes
+from tests.sim.loop import SimLoop
 
 CALLS_MAX = 160
+LEADER_CALLS_MAX, FOLLOWER_CALLS_MAX = 600, 220
+BROKERS = ["heimdall-0", "heimdall-1", "heimdall-2"]
+QUIET_S = 1.0037
+"""Until nothing is under way, and no multiple of any interval."""
+RECORDS_BYTES = 100_000
+"""Of all records together, however many: frames of another size arrive in another number of pieces."""
 
 
 class Doors:
@@ -110,8 +119,8 @@ def feed(connection: Any, data: bytes) -> None:
         connection.buffer_updated(size)
 
 
-def produce_frame(records: int) -> bytes:
-    batch = encode_batch([(1_700_000_000_000 + number, b"key", b"v" * 10, ()) for number in range(records)])
+def produce_frame(records: int, value_bytes: int = 10) -> bytes:
+    batch = encode_batch([(1_700_000_000_000 + number, b"key", b"v" * value_bytes, ()) for number in range(records)])
     data = TopicProduceData("hot", ZERO_UUID, [PartitionProduceData(0, memoryview(batch))])
     return encode_produce(9, 1, "counter", ProduceRequest(None, -1, 1000, [data]))
 
@@ -166,3 +175,45 @@ def test_ten_thousand_records_cost_as_many_calls_as_one(
 def test_a_request_stays_short(results: dict[int, tuple[Counter[str], Counter[str]]], step: int) -> None:
     calls = results[1][step]
     assert calls.total() <= CALLS_MAX, calls.most_common()
+
+
+async def measure_replicated(loop: SimLoop, record_counts: list[int]) -> dict[int, dict[str, Counter[str]]]:
+    """The calls of each broker, the leader first, from a write to its acknowledgement by all replicas."""
+    cluster = LoopCluster(loop, flush_policy="os", message_max_bytes="10000000")
+    await cluster.start()
+    client = await cluster.connect(0)
+    create = CreateTopicsRequest(topics=[CreatableTopic(name="hot", num_partitions=1, replication_factor=len(BROKERS))])
+    await client.ask(encode_request(19, 5, 0, "counter", writer(CreateTopicsRequest, 5)(create)))
+    results = {}
+    for records in [record_counts[0], *record_counts]:
+        await asyncio.sleep(QUIET_S)
+        frame = produce_frame(records, value_bytes=RECORDS_BYTES // records)
+        results[records] = await count_calls_of_nodes(client.ask(frame))
+    await cluster.stop()
+    return results
+
+
+@pytest.fixture(scope="module")
+def replicated() -> dict[int, dict[str, Counter[str]]]:
+    loop = SimLoop(random.Random(1))
+    try:
+        return loop.run_until_complete(measure_replicated(loop, [1, 10_000]))
+    finally:
+        loop.hands.close()
+        loop.close()
+
+
+@pytest.mark.parametrize("broker", BROKERS, ids=["leader", "follower", "other follower"])
+def test_ten_thousand_records_cost_replicas_as_many_calls_as_one(
+    replicated: dict[int, dict[str, Counter[str]]], broker: str
+) -> None:
+    assert replicated[10_000][broker] == replicated[1][broker]
+
+
+def test_a_replicated_write_stays_short(replicated: dict[int, dict[str, Counter[str]]]) -> None:
+    leader, *followers = (replicated[1][broker] for broker in BROKERS)
+    assert leader["Partition.append"] == 1, "the first broker leads"
+    assert leader.total() <= LEADER_CALLS_MAX, leader.most_common()
+    for calls in followers:
+        assert calls["Partition.append_fetched"] == 1
+        assert calls.total() <= FOLLOWER_CALLS_MAX, calls.most_common()

@@ -1,7 +1,8 @@
 """One page, told from its first block to its last: a broker, a directory, a shell and a Python of its own.
 
-A page may start a broker itself (`bifrost up`); from there on that one is meant. Pages speak of port 9092, which only
-one process can have, so the broker's own port takes its place in whatever is run, and 9092 in whatever was printed.
+A page may start a cluster itself (`bifrost up`); from there on that one is meant. Pages speak of port 9092, and of 9093
+and so on for further brokers, and of 9644 for HTTP, which only one process can have: the nodes' own ports take their
+place in whatever is run, and the other way round in whatever was printed.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from tests.docs.blocks import ROOT, BadPage, Block
 from tests.docs.processes import Foreground, Python, Shell, TookTooLong
 from tests.docs.shown import difference
 
-PORT = "9092"
+PORT = 9092
+HTTP_PORT = 9644
 PLUGIN = "bifrost.testing.plugin"
 INTERRUPT = "^C"
 _OURS = ("BIFROST_", "PYTEST_")
 _CI = {"CI", "BUILD_NUMBER"}
 """Where one of these is set, pytest prints more than a reader of the page sees."""
 _SERVES = re.compile(r"bifrost\s+(up|server)\b")
-_READY = re.compile(r"^ready bootstrap=(\S+)$", re.MULTILINE)
+_READY = re.compile(r"^ready bootstrap=(\S+)(?: http=\S+:(\d+))?$", re.MULTILINE)
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
 
 
@@ -51,6 +53,7 @@ class Story:
             each.mkdir(parents=True)
         self._cluster = Cluster(num_partitions=3, group_initial_rebalance_delay_ms=0)
         self._server: Foreground | None = None
+        self._http_port: str | None = None
         self._shell: Shell | None = None
         self._python: Python | None = None
         self._files: dict[str, Block] = {}
@@ -63,6 +66,9 @@ class Story:
         return self
 
     def __exit__(self, *_: object) -> None:
+        data = self._directory / "bifrost-data"
+        if (data / "cluster.json").exists() and self._shell is not None:
+            self._shell.run("bifrost down --timeout 10")  # a page that failed half-way left it running
         for each in (self._server, self._shell, self._python):
             if each is not None:
                 each.close()
@@ -202,7 +208,7 @@ class Story:
             raise WrongPage(block, f"{command} does not serve:\n{server.printed()}")
         ready = _READY.search(server.printed())
         assert ready is not None
-        self._address = ready[1]
+        self._address, self._http_port = ready[1], ready[2]
         if self._shell is not None:
             self._shell.set("BIFROST_BOOTSTRAP", self._address)
         so_far = ready.string[: ready.end()]  # what it logs later is a matter of the moment
@@ -225,11 +231,20 @@ class Story:
     # What differs between the reader's terminal and this one
 
     def _actual(self, text: str) -> str:
-        return re.sub(rf"(?<=:){PORT}\b", self._address.rpartition(":")[2], text)
+        for told, actual in self._ports().items():
+            text = re.sub(rf"(?<=:){told}\b", actual, text)
+        return text
 
     def _as_told(self, printed: str) -> str:
-        port = self._address.rpartition(":")[2]
-        return re.sub(rf"\b{port}\b", PORT, printed).replace(str(self._directory), "/home/you")
+        for told, actual in self._ports().items():
+            printed = re.sub(rf"\b{actual}\b", told, printed)
+        return printed.replace(str(self._directory), "/home/you")
+
+    def _ports(self) -> dict[str, str]:
+        """The ports that pages speak of, and those that they stand for."""
+        actual = [address.rpartition(":")[2] for address in self._address.split(",")]
+        ports = {str(PORT + index): port for index, port in enumerate(actual)}
+        return ports if self._http_port is None else {**ports, str(HTTP_PORT): self._http_port}
 
     def _environment(self) -> dict[str, str]:
         """This process's, less what would colour or redirect, with the sources and tools under test in front."""

@@ -12,7 +12,7 @@ from tests.docs.story import Story
 NOT_RUN = {
     "README.md": 4,
     "docs/arrow.md": 1,
-    "docs/benchmarks.md": 1,
+    "docs/benchmarks.md": 2,
     "docs/index.md": 1,
     "docs/pipelines.md": 5,
     "docs/quickstart.md": 1,

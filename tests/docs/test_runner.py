@@ -40,10 +40,10 @@ RIGHT = {
         ("console", "$ echo $BIFROST_BOOTSTRAP\n127.0.0.1:9092"),
     ),
     "a broker of the page's own, twice": page(
-        ("console", "$ bifrost up\n…\nready bootstrap=127.0.0.1:9092"),
+        ("console", "$ bifrost up --brokers 1\n…\nready bootstrap=127.0.0.1:9092 http=http://127.0.0.1:9644"),
         ("console", "$ ls\nbifrost-data"),
         ("console", "^C\n$ ls bifrost-data\nnode-0"),
-        ("console", "$ bifrost up"),
+        ("console", "$ bifrost up --brokers 1"),
     ),
     "a file, and a command that follows it": page(
         ('text title="notes.txt"', "shown only"),

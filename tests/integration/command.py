@@ -62,7 +62,12 @@ class Command:
 
     @property
     def bootstrap(self) -> str:
-        return self.line.strip().removeprefix("ready bootstrap=")
+        return self.told["bootstrap"]
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the ready line says, by name."""
+        return dict(part.split("=", 1) for part in self.line.split()[1:])
 
     def end(self, number: signal.Signals | None = None) -> tuple[int, str, str]:
         """Send the signal, if any, and wait: exit code, the rest of stdout, all of stderr."""

@@ -15,8 +15,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Its data are below a directory of its own, where nobody else comes and goes."""
+    with Cluster(data_dir=tmp_path_factory.mktemp("cluster") / "data") as running:
         yield running
 
 

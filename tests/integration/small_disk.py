@@ -61,9 +61,13 @@ class SmallDisk:
             pytest.skip(f"this kernel cannot be asked to fail a file system: {error}")
 
     def mend(self) -> None:
-        """Unmount and mount again, which replays the journal."""
+        """As an operator would: unmount, check, which replays the journal, and mount again.
+
+        Unchecked, a file system that remembers an error may turn read-only once more.
+        """
         gc.collect()  # the files of an embedded node are open until it is collected
         self._run("umount", str(self.path))
+        self._run("e2fsck", "-fy", str(self._image), check=False)  # 1: something was mended
         self._run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path))
 
     def remount_read_only(self) -> None:

@@ -12,33 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.oracle import free_port
 from tests.integration.command import Command, run
 from tests.integration.conftest import create_topic
 from tests.integration.wire import Wire, batch
 
 READY = re.compile(r"ready bootstrap=127\.0\.0\.1:[0-9]+\n")
+READY_WITH_HTTP = re.compile(r"ready bootstrap=127\.0\.0\.1:[0-9]+ http=http://127\.0\.0\.1:[0-9]+\n")
 
 
 def up(data: Path, *options: str) -> Command:
-    return Command("up", "--port", "0", "--data", data, *options)
+    """A single node, in the process of the command itself; `test_up.py` has several."""
+    return Command("up", "--brokers", "1", "--port", "0", "--data", data, *options)
 
 
 def test_up_prints_one_line_keeps_its_description_and_ends_well(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with up(data) as command:
-        assert READY.fullmatch(command.line)
+        assert READY_WITH_HTTP.fullmatch(command.line)
         description = json.loads((data / "cluster.json").read_text())
-        assert description == {
-            "bootstrap": command.bootstrap,
-            "nodes": [
-                {
-                    "id": 0,
-                    "roles": ["broker", "controller"],
-                    "address": command.bootstrap,
-                    "pid": command.process.pid,
-                }
-            ],
-        }
+        (node,) = description["nodes"]
+        assert (description["bootstrap"], description["supervisor"]) == (command.bootstrap, command.process.pid)
+        assert (node["id"], node["roles"], node["state"]) == (0, ["broker", "controller"], "running")
+        assert (node["address"], node["pid"]) == (command.bootstrap, command.process.pid)
         with Wire(command.bootstrap) as wire:
             create_topic(wire, "t")
             assert wire.produce("t", batch(b"x")).error_code == 0
@@ -53,10 +49,11 @@ def test_up_prints_one_line_keeps_its_description_and_ends_well(tmp_path: Path) 
 def test_a_second_up_on_the_same_data_is_refused_and_harms_nobody(tmp_path: Path) -> None:
     with up(tmp_path) as command:
         before = (tmp_path / "cluster.json").read_text()
-        second = run("up", "--port", "0", "--data", tmp_path)
+        second = run("up", "--brokers", "1", "--port", "0", "--data", tmp_path)
         assert (second.returncode, second.stdout) == (1, "")
-        assert second.stderr.splitlines()[-1].endswith("another node uses this directory")
-        assert second.stderr.splitlines()[-1].startswith("error: ")
+        error, hint = second.stderr.splitlines()
+        assert error == f"error: a cluster runs on {tmp_path} already (process {command.process.pid})"
+        assert f"`bifrost down --data {tmp_path}`" in hint
         assert (tmp_path / "cluster.json").read_text() == before
         with Wire(command.bootstrap) as wire:
             create_topic(wire, "t")
@@ -66,16 +63,16 @@ def test_a_second_up_on_the_same_data_is_refused_and_harms_nobody(tmp_path: Path
 def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = run("up", "--port", str(port), "--data", tmp_path / "data")
+        result = run("up", "--brokers", "1", "--port", str(port), "--data", tmp_path / "data")
     assert (result.returncode, result.stdout) == (1, "")
-    sentence = f"error: cannot listen on PLAINTEXT://127.0.0.1:{port}: Address already in use"
-    assert result.stderr.splitlines()[-1] == sentence
+    sentence = f"error: 127.0.0.1:{port} (node-0) is taken by another program"
+    assert result.stderr.splitlines()[-2] == sentence
     assert not (tmp_path / "data" / "cluster.json").exists()
 
 
 def test_ephemeral_data_is_gone_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with Command("up", "--port", "0", "--ephemeral", cwd=tmp_path) as command:
+    with Command("up", "--brokers", "1", "--port", "0", "--ephemeral", cwd=tmp_path) as command:
         assert [path.name.startswith("bifrost-") for path in tmp_path.iterdir()] == [True]
         with Wire(command.bootstrap) as wire:
             create_topic(wire, "t")
@@ -84,13 +81,14 @@ def test_ephemeral_data_is_gone_afterwards(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_server_reads_a_properties_file_as_kafka_wrote_it(tmp_path: Path) -> None:
-    config = tmp_path / "server.properties"
+    config, port = tmp_path / "server.properties", free_port()
     config.write_text(
         "# The role of this server. Setting this puts us in KRaft mode\n"
         "process.roles=broker,controller\n"
         "node.id = 5\n"
-        "controller.quorum.bootstrap.servers=localhost:9093\n"
-        "listeners=PLAINTEXT://127.0.0.1:0\n"
+        f"controller.quorum.bootstrap.servers=localhost:{port}\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://localhost:{port}\n"
+        "controller.listener.names=CONTROLLER\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
         "num.network.threads=3\n"
         f"log.dirs={tmp_path / 'logs'}\n"
@@ -116,7 +114,7 @@ REFUSED = {
     ),
     "a setting without a value": (["server", "--set", "num.partitions"], "error: --set takes NAME=VALUE"),
     "a value that makes no sense": (["up", "--set", "num.partitions=many"], "error: num.partitions=many: "),
-    "more brokers than there can be": (["up", "--brokers", "3"], "error: --brokers above 1 needs replication"),
+    "more brokers than there can be": (["up", "--brokers", "300"], "error: at most 100 brokers on one machine"),
     "a file that is not there": (["server", "--config", "nowhere"], "error: cannot read nowhere: No such file"),
 }
 
@@ -146,7 +144,7 @@ def test_a_directory_of_another_node_is_refused_with_a_sentence(tmp_path: Path) 
 
 def test_assertions_must_not_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
-    result = run("up", "--port", "0", "--data", tmp_path / "data")
+    result = run("up", "--brokers", "1", "--port", "0", "--data", tmp_path / "data")
     assert result.returncode == 2
     assert "run Python without -O" in result.stderr
 

@@ -113,6 +113,24 @@ def test_a_marker_chooses_the_cluster(inner: InnerPytest) -> None:
     assert len({bootstrap for bootstrap, _ in clusters.values()}) == 3
 
 
+def test_a_marker_asks_for_several_brokers(inner: InnerPytest) -> None:
+    inner.passes(
+        """
+        import pytest
+
+        @pytest.mark.bifrost(brokers=2)
+        def test_two(bifrost_cluster, bifrost_topic_factory):
+            assert len(bifrost_cluster.brokers) == 2
+            assert len(bifrost_cluster.bootstrap.split(",")) == 2
+            topic = bifrost_topic_factory(partitions=4)
+            stored = topic.produce([str(n) for n in range(20)])
+            topic.expect([record.value for record in stored], ordered=False)
+            print("\\nsaid it")
+        """,
+        passed=1,
+    )
+
+
 def test_a_marker_leaves_names_of_tests_alone(inner: InnerPytest) -> None:
     result = inner.run(
         """
@@ -131,8 +149,8 @@ def test_a_wish_that_cannot_be_granted_is_one_sentence(inner: InnerPytest) -> No
         """
         import pytest
 
-        @pytest.mark.bifrost(brokers=3)
-        def test_replicas(bifrost_topic):
+        @pytest.mark.bifrost(brokers=300)
+        def test_brokers(bifrost_topic):
             pass
 
         @pytest.mark.bifrost(settings={"num.partition": 4})
@@ -147,7 +165,7 @@ def test_a_wish_that_cannot_be_granted_is_one_sentence(inner: InnerPytest) -> No
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [
-            "no cluster with brokers=3: one broker per cluster for now: replication is not there yet",
+            "no cluster with brokers=300: at most 100 brokers on one machine, not 300",
             "*unknown setting num.partition; did you mean num.partitions?",
             "no cluster with num.partitions=many: *",
         ]

@@ -3,76 +3,42 @@ answers for all, and a death is noticed at once."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bifrost.testing.embedded import EmbeddedNode
-from bifrost.testing.ports import ReservedPorts
-from tests.waiting import eventually
-
-
-class Realm:
-    """A cluster of nodes that have one role each."""
-
-    def __init__(self, folder: Path) -> None:
-        ports = ReservedPorts(3)
-        self._ports = ports
-        voters = ",".join(f"{100 + index}@127.0.0.1:{port}" for index, port in enumerate(ports.numbers))
-        shared = {"controller.quorum.voters": voters, "flush.policy": "os"}
-        self.odins = [
-            EmbeddedNode(
-                {
-                    **shared,
-                    "node.id": str(100 + index),
-                    "process.roles": "controller",
-                    "listeners": f"CONTROLLER://127.0.0.1:{port}",
-                    "log.dirs": str(folder / f"odin-{index}"),
-                }
-            )
-            for index, port in enumerate(ports.numbers)
-        ]
-        self.brokers = [
-            EmbeddedNode(
-                {
-                    **shared,
-                    "node.id": str(index),
-                    "process.roles": "broker",
-                    "log.dirs": str(folder / f"broker-{index}"),
-                }
-            )
-            for index in range(3)
-        ]
-
-    def start(self) -> None:
-        nodes = [*self.odins, *self.brokers]
-        with ThreadPoolExecutor(len(nodes)) as pool:
-            list(pool.map(EmbeddedNode.start, nodes))
-        self._ports.release()
-
-    def stop(self) -> None:
-        for node in (*self.brokers, *self.odins):
-            node.kill()
-
-    def admin(self, broker: int) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.brokers[broker].address})
-
-    def active(self) -> list[EmbeddedNode]:
-        """The controllers that think they are the active one."""
-        running = [odin for odin in self.odins if odin._node is not None]
-        return [odin for odin in running if odin._node._odin.controller.is_active]  # type: ignore[union-attr]
+from bifrost.broker.server import Server
+from bifrost.raft.core.effects import Effects
+from bifrost.raft.core.node import RaftNode
+from bifrost.realm.ports import ReservedPorts
+from bifrost.realm.record import lock_holder
+from bifrost.testing import Cluster
+from bifrost.testing.cluster import AnyNode
+from tests.integration.command import environment
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
-def realm(tmp_path: Path) -> Iterator[Realm]:
-    realm = Realm(tmp_path)
-    realm.start()
-    yield realm
-    realm.stop()
+def realm() -> Iterator[Cluster]:
+    with Cluster(brokers=3, odins=3) as cluster:
+        yield cluster
+
+
+def admin_of(realm: Cluster, broker: int) -> AdminClient:
+    return AdminClient({"bootstrap.servers": realm.brokers[broker].address})
+
+
+def active(realm: Cluster) -> AnyNode:
+    eventually(lambda: realm.active_odin() is not None, "an active Odin")
+    found = realm.active_odin()
+    assert found is not None
+    return found
 
 
 def create(admin: AdminClient, name: str, partitions: int = 3) -> None:
@@ -85,62 +51,122 @@ def leaders(admin: AdminClient, topic: str) -> dict[int, int]:
     return {index: partition.leader for index, partition in partitions.items()}
 
 
-def test_any_broker_answers_and_leaders_stand_in_rotation(realm: Realm) -> None:
-    create(realm.admin(1), "orders")
+def test_any_broker_answers_and_leaders_stand_in_rotation(realm: Cluster) -> None:
+    create(admin_of(realm, 1), "orders")
     for broker in range(3):
-        admin = realm.admin(broker)
+        admin = admin_of(realm, broker)
         eventually(lambda admin=admin: leaders(admin, "orders") == {0: 0, 1: 1, 2: 2})  # type: ignore[misc]
     producer = Producer({"bootstrap.servers": realm.brokers[2].address, "enable.idempotence": True})
     for number in range(300):
         producer.produce("orders", b"x", key=b"%d" % number)
     assert producer.flush(20) == 0
-    assert len(realm.active()) == 1
+    assert active(realm) in realm.odins
 
 
-def test_another_odin_takes_over_and_nothing_is_forgotten(realm: Realm) -> None:
-    admin = realm.admin(0)
+def test_another_odin_takes_over_and_nothing_is_forgotten(realm: Cluster) -> None:
+    admin = admin_of(realm, 0)
     create(admin, "before")
-    (first,) = realm.active()
+    first = active(realm)
     first.kill()
-    eventually(lambda: bool(realm.active()))
+    assert active(realm) is not first
     create(admin, "after")
     eventually(lambda: {"before", "after"} <= set(admin.list_topics(timeout=10).topics))
     first.start()
-    (second,) = realm.active()
+    second = active(realm)
     second.kill()
-    eventually(lambda: bool(realm.active()))
+    assert active(realm) is not second
     create(admin, "last")
 
 
-def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(realm: Realm) -> None:
-    admin = realm.admin(1)
+def test_an_odin_that_stops_hands_over_before_its_doors_close(realm: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind closed doors it would be taken for dead, by all others, who would stand against each other."""
+    first = active(realm)
+    done: list[str] = []
+    resign, close = RaftNode.resign, Server.close
+
+    def resigns(core: RaftNode, now_ms: float) -> Effects:
+        done.append("resigned" if core.leads else "had nothing to resign from")
+        return resign(core, now_ms)
+
+    async def closes(server: Server, *, clean: bool) -> None:
+        done.append("closed its doors")
+        await close(server, clean=clean)
+
+    monkeypatch.setattr(RaftNode, "resign", resigns)
+    monkeypatch.setattr(Server, "close", closes)
+    first.stop()
+    assert done == ["resigned", "closed its doors"]
+    assert active(realm) is not first
+
+
+def test_a_dead_broker_is_fenced_at_once_and_leads_again_when_it_is_back(realm: Cluster) -> None:
+    admin = admin_of(realm, 1)
     create(admin, "orders")
     eventually(lambda: leaders(admin, "orders") == {0: 0, 1: 1, 2: 2})
     realm.brokers[0].kill()
     eventually(lambda: leaders(admin, "orders") == {0: -1, 1: 1, 2: 2})
-    assert sorted(admin.list_topics(timeout=10).brokers) == [1, 2]
+    eventually(lambda: sorted(admin.list_topics(timeout=10).brokers) == [1, 2], "it is listed for some seconds more")
     realm.brokers[0].start()
     eventually(lambda: leaders(admin, "orders") == {0: 0, 1: 1, 2: 2})
 
 
-def test_without_a_majority_nothing_changes_and_reads_go_on(realm: Realm) -> None:
-    admin = realm.admin(0)
+def test_without_a_majority_nothing_changes_and_reads_go_on(realm: Cluster) -> None:
+    admin = admin_of(realm, 0)
     create(admin, "before")
-    (active,) = realm.active()
-    others = [odin for odin in realm.odins if odin is not active]
+    leader = active(realm)
+    others = [odin for odin in realm.odins if odin is not leader]
     for odin in others:
         odin.kill()
     request = admin.create_topics([NewTopic("alone", 1, 1)], operation_timeout=1, request_timeout=4)["alone"]
     with pytest.raises(KafkaException):
         request.result(20)
-    other = realm.admin(1)  # whose connection does not wait for the answer to that
+    other = admin_of(realm, 1)  # whose connection does not wait for the answer to that
     assert "before" in other.list_topics(timeout=10).topics
     others[0].start()
     create(other, "together")
 
 
-def test_more_than_one_replica_is_refused_while_nothing_replicates(realm: Realm) -> None:
-    admin = realm.admin(0)
-    (refused,) = admin.create_topics([NewTopic("safe", 1, 2)]).values()
-    with pytest.raises(KafkaException, match="one replica each"):
-        refused.result(20)
+def test_a_broker_that_dies_together_with_the_active_odin_is_missed_soon(realm: Cluster) -> None:
+    """The next Odin never had a connection to it whose end it could notice, and its session would last nine seconds."""
+    admin = admin_of(realm, 1)
+    create(admin, "orders")
+    eventually(lambda: leaders(admin, "orders") == {0: 0, 1: 1, 2: 2})
+    gone = active(realm)
+    started = time.monotonic()
+    realm.brokers[0].kill()
+    gone.kill()
+    eventually(lambda: leaders(admin, "orders")[0] == -1, "the dead broker leads nothing")
+    assert time.monotonic() - started < 8.0, "its death was seen, not waited for"
+
+
+@pytest.mark.parametrize("role", ["broker", "controller"])
+@pytest.mark.parametrize("way", ["SIGTERM", "end of input"])
+def test_a_node_that_waits_for_its_quorum_can_be_stopped(tmp_path: Path, role: str, way: str) -> None:
+    """Which it may do for ever, alone of three."""
+    with ReservedPorts(3) as ports:
+        voters = ",".join(f"{100 + index}@127.0.0.1:{port}" for index, port in enumerate(ports.numbers))
+        settings = {
+            "node.id": "100" if role == "controller" else "0",
+            "process.roles": role,
+            "listeners": f"CONTROLLER://127.0.0.1:{ports.numbers[0]}"
+            if role == "controller"
+            else "PLAINTEXT://127.0.0.1:0",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(tmp_path),
+        }
+        options = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        with subprocess.Popen(
+            [sys.executable, "-m", "bifrost", "server", "--stop-on-eof", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(),
+        ) as process:
+            try:
+                eventually(lambda: lock_holder(tmp_path / ".lock") == process.pid, "it is on its way")
+                if way == "SIGTERM":
+                    process.terminate()
+                    process.wait(PATIENCE_S)
+                out, _ = process.communicate(timeout=PATIENCE_S)
+            finally:
+                process.kill()
+    assert (process.returncode, out) == (0, b"")

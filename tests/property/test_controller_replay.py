@@ -28,13 +28,21 @@ def check(image: MetadataImage) -> None:
     check_leaders(image)
     for topic in image.topics.values():
         assert topic.partitions, f"{topic.name} has no partitions"
-        assert len({len(part.replicas) for part in topic.partitions}) == 1
         for part in topic.partitions:
             assert set(part.isr) <= set(part.replicas)
             assert part.isr, "an ISR is never empty: its last member may come back"
             assert part.leader == -1 or part.leader in part.isr
             assert len(set(part.replicas)) == len(part.replicas)
             assert part.leader_epoch <= part.partition_epoch
+            check_move(part)
+
+
+def check_move(part: Partition) -> None:
+    """A move knows where it comes from and where it goes, and is over when everybody is there."""
+    assert set(part.adding) <= set(part.replicas) >= set(part.removing)
+    assert part.target, "a partition is somewhere when the move is over"
+    assert part.origin, "a partition is somewhere when the move is given up"
+    assert not part.is_moving or not set(part.target) <= set(part.isr), "a move is over and goes on"
 
 
 def check_leaders(image: MetadataImage) -> None:
@@ -50,6 +58,8 @@ def check_leaders(image: MetadataImage) -> None:
 def check_index(image: MetadataImage) -> None:
     """The index says what a look at every partition says."""
     everywhere = [*_partitions(image).items()]
+    moving = [(one.topic.topic_id, one.partition) for one in image.locate(image.index.moving)]
+    assert moving == sorted(key for key, part in everywhere if part.is_moving)
     for broker in [-1, *ALL_BROKERS]:
         expected: tuple[set[tuple[bytes, int]], ...] = (
             {key for key, part in everywhere if part.leader == broker},

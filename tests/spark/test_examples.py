@@ -41,10 +41,12 @@ def test_the_fleet(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> Non
     rng = random.Random(7)
     reports = day(fleet(6, rng), 2, rng)
     half = len(reports) // 2
-    delivery.create_topics(cluster.bootstrap)
+    delivery.create_topics(cluster.bootstrap, replicas=1)
     acknowledged = 0
     for part in (reports[:half], reports[half:]):
-        acknowledged += delivery.send(cluster.bootstrap, part)
+        stream = delivery.Stream(cluster.bootstrap)
+        stream.send(part)
+        acknowledged += len(stream.acknowledged)
         outcome = run(demo.PROJECT, bootstrap=cluster.bootstrap, master="local[2]", storage=tmp_path)
         assert [(flow.name, flow.state, flow.problem) for flow in outcome.flows] == [
             (name, "completed", "") for name in ("positions", "truck_windows", "alerts")

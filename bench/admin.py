@@ -16,6 +16,7 @@ from bench import group_wire, wire
 RETRY_SECONDS = 0.002
 ANSWER_SECONDS_MAX = 60.0
 
+UNKNOWN_TOPIC_OR_PARTITION = 3
 TOPIC_ALREADY_EXISTS = 36
 
 
@@ -36,25 +37,33 @@ class Admin:
             self._socket.close()
             self._socket = None
 
-    def create_topic(self, topic: str, partitions: int, configs: dict[str, str], *, deadline: float) -> None:
-        """Returns once every partition can be read: a topic that is merely created may not have its leaders yet."""
-        request = wire.create_topic(topic, partitions, configs)
-        self._until(lambda: _create_error(self._ask(request)) in (0, TOPIC_ALREADY_EXISTS), deadline, f"create {topic}")
-        for first in range(0, partitions, 100):
-            group = [(partition, 0) for partition in range(first, min(first + 100, partitions))]
-            probe = wire.fetch(topic, group, partition_max_bytes=1, max_wait_ms=0)
-            self._until(lambda probe=probe: not any(_fetch_errors(self._ask(probe))), deadline, f"leaders of {topic}")  # type: ignore[misc]
+    def create_topics(
+        self, topics: list[str], partitions: int, configs: dict[str, str], *, deadline: float, replicas: int = 1
+    ) -> None:
+        """In one request. Returns when that is answered; if the first of them is there, they all are."""
+        request = wire.create_topics(topics, partitions, replicas, configs)
+        done = (0, TOPIC_ALREADY_EXISTS)
+        self.until(lambda: _create_error(self.ask(request)) in done, deadline, f"create {topics[0]}")
 
-    def delete_topic(self, topic: str, *, deadline: float) -> None:
-        request = wire.delete_topic(topic)
-        self._until(lambda: _delete_error(self._ask(request)) == 0, deadline, f"delete {topic}")
+    def await_leaders(self, topic: str, partitions: list[int], *, deadline: float) -> None:
+        """Until this node lets them be read: a topic that is merely created may not have its leaders yet."""
+        for first in range(0, len(partitions), 100):
+            group = [(partition, 0) for partition in partitions[first : first + 100]]
+            probe = wire.fetch(topic, group, partition_max_bytes=1, max_wait_ms=0)
+            self.until(lambda probe=probe: not any(_fetch_errors(self.ask(probe))), deadline, f"leaders of {topic}")  # type: ignore[misc]
+
+    def delete_topics(self, topics: list[str], *, deadline: float) -> None:
+        """In one request. One that timed out may have been heard all the same: then they are gone when asked again."""
+        request = wire.delete_topics(topics)
+        done = (0, UNKNOWN_TOPIC_OR_PARTITION)
+        self.until(lambda: _delete_error(self.ask(request)) in done, deadline, f"delete {topics[0]}")
 
     def await_coordinators(self, *, deadline: float) -> None:
         """Asking for a coordinator creates the topic of the groups; then all its partitions must be led and loaded."""
         names = [f"probe{number}" for number in range(500)]  # hit each of the fifty
         find, describe = group_wire.find_coordinator(names[0]), group_wire.describe_groups(names)
-        self._until(lambda: not any(group_wire.coordinator_errors(self._ask(find))), deadline, "find a coordinator")
-        self._until(lambda: not any(group_wire.described_errors(self._ask(describe))), deadline, "reach all groups")
+        self.until(lambda: not any(group_wire.coordinator_errors(self.ask(find))), deadline, "find a coordinator")
+        self.until(lambda: not any(group_wire.described_errors(self.ask(describe))), deadline, "reach all groups")
 
     def write(self, topic: str, batches: list[tuple[int, bytes]], *, deadline: float) -> None:
         """Produces with acks=1 until every batch was acknowledged."""
@@ -64,12 +73,13 @@ class Admin:
         positions = [first + index * wire.PRODUCED_PARTITION_BYTES for index in range(len(batches))]
 
         def written() -> bool:
-            answer = self._ask(request)
+            answer = self.ask(request)
             return len(answer) == expected and not any(_int16(answer, position) for position in positions)
 
-        self._until(written, deadline, f"write to {topic}")
+        self.until(written, deadline, f"write to {topic}")
 
-    def _until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+    def until(self, done: Callable[[], bool], deadline: float, what: str) -> None:
+        """Asks again until it is done, also of a node that is just coming up."""
         while True:
             try:
                 if done():
@@ -82,7 +92,8 @@ class Admin:
                 raise PeerError(f"{what}: not done in time")
             time.sleep(RETRY_SECONDS)
 
-    def _ask(self, request: bytes) -> bytes:
+    def ask(self, request: bytes) -> bytes:
+        """One attempt; OSError if there is no answer."""
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=ANSWER_SECONDS_MAX)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -102,14 +113,18 @@ class Admin:
 
 
 def _create_error(answer: bytes) -> int:
-    # correlation id, tags, throttle time, array, name, topic id
-    length, position = wire.read_varint(answer, 4 + 1 + 4 + 1)
-    return _int16(answer, position + length - 1 + 16)
+    return _int16(answer, _after_first_name(answer) + 16)  # behind the topic's id
 
 
 def _delete_error(answer: bytes) -> int:
-    length, position = wire.read_varint(answer, 4 + 1 + 4 + 1)
-    return _int16(answer, position + length - 1)
+    return _int16(answer, _after_first_name(answer))
+
+
+def _after_first_name(answer: bytes) -> int:
+    """Behind correlation id, tags, throttle time, the number of topics, and the name of the first."""
+    _, position = wire.read_varint(answer, 4 + 1 + 4)
+    length, position = wire.read_varint(answer, position)
+    return position + length - 1
 
 
 def _fetch_errors(answer: bytes) -> list[int]:

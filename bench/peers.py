@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import ClassVar
 
 from bench import kafka_jars, procfs
@@ -49,6 +50,7 @@ class Peer:
 
     kind: ClassVar[str]
     policy_per_topic: ClassVar[bool] = False
+    acks: ClassVar[int] = 1  # what a writer asks for who wants every copy there is
     _topic_numbers = itertools.count()
 
     def __init__(self, home: pathlib.Path, durability: Durability = Durability.OS) -> None:
@@ -123,13 +125,20 @@ class Peer:
         """A topic under a name of fixed length (so answers have one size), ready to be written and read."""
         topic = f"bench{next(self._topic_numbers):05d}"
         configs = self.topic_configs(durability)
-        self.admin.create_topic(topic, partitions, configs, deadline=time.monotonic() + START_SECONDS_MAX)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        self.admin.create_topics([topic], partitions, configs, deadline=deadline)
+        self.admin.await_leaders(topic, list(range(partitions)), deadline=deadline)
         return topic
+
+    def leader_ports(self, topic: str) -> list[int]:
+        """Where each partition is led; empty where one node leads everything."""
+        del topic
+        return []
 
     def drop_topic(self, topic: str) -> None:
         """Deletes and waits for the files to go: dirty pages that nobody writes back cannot disturb what follows."""
         deadline = time.monotonic() + DELETE_SECONDS_MAX
-        self.admin.delete_topic(topic, deadline=deadline)
+        self.admin.delete_topics([topic], deadline=deadline)
         while any(self.data.glob(f"**/{topic}-*")):
             if time.monotonic() > deadline:
                 raise PeerError(f"{self.kind} kept the files of a deleted topic for {DELETE_SECONDS_MAX:.0f} s")
@@ -147,7 +156,7 @@ class Peer:
 
 
 # The options of kafka-server-start.sh and kafka-run-class.sh, which a user of the distribution gets unasked.
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     "-Xmx1G",
     "-Xms1G",
     "-server",
@@ -159,7 +168,7 @@ _JVM_OPTIONS = (
     "-Djava.awt.headless=true",
 )
 
-_LOG4J = """<Configuration status="ERROR"><Appenders><Console name="out">
+LOG4J = """<Configuration status="ERROR"><Appenders><Console name="out">
 <PatternLayout pattern="%d{ISO8601} %p %c{1} %m%n"/></Console></Appenders>
 <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers></Configuration>
 """
@@ -177,6 +186,11 @@ GROUP_SETTINGS = {
 }
 
 
+def flushed_topic(durability: Durability) -> dict[str, str]:
+    """How a topic of Kafka is told to sync before it acknowledges."""
+    return {"flush.messages": "1"} if durability is Durability.ACK else {}
+
+
 class Kafka(Peer):
     """Apache Kafka, one combined broker and controller, defaults except addresses, factors and prompt deletion."""
 
@@ -186,7 +200,7 @@ class Kafka(Peer):
     def prepare(self) -> None:
         self._libs = kafka_jars.ensure_jars()
         self._java = kafka_jars.java()
-        (self.home / "log4j2.xml").write_text(_LOG4J)
+        (self.home / "log4j2.xml").write_text(LOG4J)
         controller_port = free_port()
         one = "127.0.0.1"
         properties = {
@@ -220,10 +234,10 @@ class Kafka(Peer):
     def command(self) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.home / 'log4j2.xml'}"
         main = ["kafka.Kafka", str(self.home / "server.properties")]
-        return [self._java, *_JVM_OPTIONS, logging, "-cp", f"{self._libs}/*", *main]
+        return [self._java, *JVM_OPTIONS, logging, "-cp", f"{self._libs}/*", *main]
 
     def topic_configs(self, durability: Durability) -> dict[str, str]:
-        return {"flush.messages": "1"} if durability is Durability.ACK else {}
+        return flushed_topic(durability)
 
 
 class Bifrost(Peer):
@@ -282,21 +296,22 @@ class Contender:
 class Stable:
     """The peers of one run, started when first asked for, all stopped when the run ends however it ends."""
 
-    def __init__(self, root: pathlib.Path) -> None:
+    def __init__(self, root: pathlib.Path, kinds: Mapping[str, type[Peer]]) -> None:
         self._root = root
+        self._kinds = kinds
         self._numbers = itertools.count()
         self._shared: dict[tuple[int, Durability], Peer] = {}
         self._all: list[Peer] = []
 
     def fresh(self, kind: str, durability: Durability) -> Contender:
         """A peer nobody else uses, not started; the caller discards it."""
-        peer = KINDS[kind](self._root / f"{kind}-{next(self._numbers)}", durability)
+        peer = self._kinds[kind](self._root / f"{kind}-{next(self._numbers)}", durability)
         self._all.append(peer)
         return Contender(peer, durability)
 
     def shared(self, side: int, kind: str, durability: Durability) -> Contender:
         """The running peer of that side (0 reference, 1 subject); two sides may be of one kind."""
-        per_topic = KINDS[kind].policy_per_topic
+        per_topic = self._kinds[kind].policy_per_topic
         key = (side, Durability.OS if per_topic else durability)
         if key not in self._shared or self._shared[key].died() is not None:
             self._shared[key] = self.fresh(kind, key[1]).peer

@@ -62,7 +62,12 @@ def hold(module: str, peer: Peer, kind: str, **fields: object) -> Iterator[Held]
 
 
 def _command(module: str, peer: Peer, kind: str, fields: dict[str, object]) -> list[str]:
-    job = {"kind": kind, "port": peer.port, "pids": peer.pids(), **fields}
+    where = {
+        "port": peer.port,
+        "bootstrap": peer.bootstrap,
+        "leader_ports": peer.leader_ports(str(fields.get("topic"))),
+    }
+    job = {"kind": kind, "pids": peer.pids(), **where, **fields}
     return [sys.executable, "-m", module, json.dumps(job)]
 
 

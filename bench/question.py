@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
+import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -18,15 +20,22 @@ class Better(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of the table. `aim` is the ratio subject : reference to reach; None where none was promised."""
+    """One row of the table. `aim` is the ratio subject : reference to reach; None where none was promised.
+
+    `limit` is an aim for the subject alone, in the metric's unit, where a promise is absolute.
+    """
 
     key: str
     title: str
     unit: str
     better: Better
     aim: float | None = None
+    limit: float | None = None
+    of_samples: Callable[[list[float]], float] = statistics.median  # `max` where the worst is what counts
 
-    def met(self, ratio: float) -> bool | None:
+    def met(self, ratio: float, subject: float) -> bool | None:
+        if self.limit is not None:
+            return subject <= self.limit
         if self.aim is None:
             return None
         return ratio >= self.aim if self.better is Better.MORE else ratio <= self.aim
@@ -75,6 +84,9 @@ class Effort:
     fill_bytes: int
     warm_rounds_max: int
     minutes_max: float
+    kills: int = 0
+    topics: int = 0
+    cluster_partitions: tuple[int, int] = (0, 0)
 
 
 FULL = Effort(
@@ -114,6 +126,11 @@ Sampler = Callable[[], Result]
 Opening = Callable[[Contender, Effort], AbstractContextManager[Sampler]]
 
 
+def once(_effort: Effort) -> int:
+    """For what takes too long to be done several times."""
+    return 1
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """`open` prepares a contender, yields the function that takes one sample, and cleans up."""
@@ -124,7 +141,7 @@ class Question:
     metrics: tuple[Metric, ...]
     open: Opening
     fresh: bool = False  # wants peers of its own, which it starts itself
-    samples: int | None = None  # where the effort's number would take too long
+    samples: Callable[[Effort], int] = operator.attrgetter("samples")
     null_can: bool = False  # the null sink can answer, so the client's ceiling can be asked
     in_quick: bool = True
 

@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench.clients import librdkafka
+from bench.clients import failover, librdkafka
 from bench.clients.job import Job, Result
 
 JOBS: dict[str, Callable[[Job], Result]] = {
     "produce": librdkafka.produce,
     "consume": librdkafka.consume,
     "end_to_end": librdkafka.end_to_end,
+    "fail_over": failover.fail_over,
 }
 
 

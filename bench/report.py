@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.question import Better, Effort, Pairing
+from bench.question import Better, Effort, Metric, Pairing
 from bench.results import Answered, Row, rows
 
 
@@ -47,7 +47,6 @@ def show(console: Console, answers: list[Answered], names: list[str], effort: Ef
 
 def _add(table: Table, row: Row, *, first: bool, two: bool) -> None:
     style = {True: "green", False: "red", None: ""}[row.met]
-    sign = "≥" if row.metric.better is Better.MORE else "≤"
     figures = ([number(row.subject)] if two else []) + [number(row.reference)]
     table.add_row(
         row.title if first else "",
@@ -55,11 +54,18 @@ def _add(table: Table, row: Row, *, first: bool, two: bool) -> None:
         *figures,
         row.metric.unit,
         Text(f"{row.ratio:.2f}" if row.ratio is not None else "-", style=style),
-        f"{sign} {row.metric.aim:g}" if row.metric.aim is not None else "",
+        _aim(row.metric),
         Text({True: "yes", False: "no", None: ""}[row.met], style=style),
         f"{row.spread:.0%}",
         row.notes,
     )
+
+
+def _aim(metric: Metric) -> str:
+    if metric.limit is not None:
+        return f"≤ {metric.limit:g} {metric.unit}"
+    sign = "≥" if metric.better is Better.MORE else "≤"
+    return f"{sign} {metric.aim:g}" if metric.aim is not None else ""
 
 
 def number(value: float | None) -> str:

@@ -54,8 +54,8 @@ def rows(answered: Answered, effort: Effort) -> list[Row]:
 
 def _row(question: Question, metric: Metric, samples: list[list[Result]], effort: Effort) -> Row:
     values = [[sample[metric.key] for sample in side] for side in samples]
-    medians = [statistics.median(side) if side else None for side in values]
-    reference, subject = medians[0], medians[1] if len(medians) > 1 else None
+    figures = [metric.of_samples(side) if side else None for side in values]
+    reference, subject = figures[0], figures[1] if len(figures) > 1 else None
     ratio = subject / reference if subject is not None and reference else None
     notes = _notes(samples, metric.key)
     if "n" not in notes and any(_warming(side, metric.better) for side in values):
@@ -68,7 +68,7 @@ def _row(question: Question, metric: Metric, samples: list[list[Result]], effort
         reference=reference,
         subject=subject,
         ratio=ratio,
-        met=metric.met(ratio) if ratio is not None else None,
+        met=metric.met(ratio, subject) if ratio is not None and subject is not None else None,
         spread=max((_spread(side) for side in values), default=0.0),
         notes=notes,
     )
@@ -111,6 +111,7 @@ def save(
     for answered in answers:
         for row in rows(answered, effort):
             plain = dataclasses.asdict(row) | {"metric": row.metric.key, "unit": row.metric.unit, "aim": row.metric.aim}
+            plain |= {"limit": row.metric.limit}
             table.append(plain | {"better": row.metric.better.value})
     record = {
         **content,

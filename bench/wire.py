@@ -65,9 +65,13 @@ def frame(api_key: int, version: int, body: bytes, correlation_id: int = 0) -> b
 
 
 def record_batch(value_bytes: int, count: int) -> bytes:
+    """A batch of `count` records that are alike."""
+    return batch_of(bytes(i * 131 & 0xFF for i in range(value_bytes)), count)
+
+
+def batch_of(value: bytes, count: int = 1) -> bytes:
     """One uncompressed v2 batch of `count` records without key, as a producer without idempotence sends it."""
-    value = bytes(i * 131 & 0xFF for i in range(value_bytes))
-    tail = zigzag(-1) + zigzag(value_bytes) + value + zigzag(0)
+    tail = zigzag(-1) + zigzag(len(value)) + value + zigzag(0)
     records = bytearray()
     for delta in range(count):
         body = b"\0\0" + zigzag(delta) + tail
@@ -144,11 +148,14 @@ def api_versions() -> bytes:
     return frame(API_VERSIONS, API_VERSIONS_VERSION, text("bench") + text("1") + _NO_TAGS)
 
 
-def create_topic(topic: str, partitions: int, configs: dict[str, str]) -> bytes:
-    settings = [text(name) + text(value) + _NO_TAGS for name, value in configs.items()]
-    entry = text(topic) + struct.pack(">ih", partitions, 1) + array([]) + array(settings) + _NO_TAGS
-    return frame(CREATE_TOPICS, CREATE_TOPICS_VERSION, array([entry]) + struct.pack(">ib", 30_000, 0) + _NO_TAGS)
+def create_topics(topics: list[str], partitions: int, replicas: int, configs: dict[str, str]) -> bytes:
+    """Topics that are alike, in one request."""
+    settings = array([text(name) + text(value) + _NO_TAGS for name, value in configs.items()])
+    rest = struct.pack(">ih", partitions, replicas) + array([]) + settings + _NO_TAGS
+    entries = array([text(topic) + rest for topic in topics])
+    return frame(CREATE_TOPICS, CREATE_TOPICS_VERSION, entries + struct.pack(">ib", 30_000, 0) + _NO_TAGS)
 
 
-def delete_topic(topic: str) -> bytes:
-    return frame(DELETE_TOPICS, DELETE_TOPICS_VERSION, array([text(topic)]) + struct.pack(">i", 30_000) + _NO_TAGS)
+def delete_topics(topics: list[str]) -> bytes:
+    names = array([text(topic) for topic in topics])
+    return frame(DELETE_TOPICS, DELETE_TOPICS_VERSION, names + struct.pack(">i", 30_000) + _NO_TAGS)

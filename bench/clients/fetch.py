@@ -33,7 +33,7 @@ class Drain:
     )
 
     def __init__(self, job: Job, partition: int, batch_bytes: int, buffer: memoryview) -> None:
-        self.sock = connect(job.port)
+        self.sock = connect(job.port_of(partition))
         self._job = job
         self._partition = partition
         self._batch_bytes = batch_bytes

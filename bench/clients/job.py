@@ -24,7 +24,10 @@ class Job:
     kind: str
     port: int
     pids: list[int]
+    bootstrap: str = ""
+    leader_ports: list[int] = dataclasses.field(default_factory=list)  # of each partition, where nodes share them
     topic: str = ""
+    partition: int = 0
     partitions: int = 3
     record_bytes: int = 1000
     records: int = 1
@@ -45,6 +48,11 @@ class Job:
     rounds: int = 0
     session_ms: int = 10_000
     beat_seconds: float = 0.025
+    victims: list[int] = dataclasses.field(default_factory=list)  # processes that the job kills
+
+    def port_of(self, partition: int) -> int:
+        """Where the leader of the topic's partition listens."""
+        return self.leader_ports[partition] if self.leader_ports else self.port
 
 
 def connect(port: int) -> socket.socket:

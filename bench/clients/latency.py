@@ -16,7 +16,7 @@ def sync(job: Job) -> Result:
     """One request at a time on one connection: what a caller that waits for each acknowledgement feels."""
     request = wire.produce(job.topic, [(0, wire.record_batch(job.record_bytes, job.records))], acks=job.acks)
     answer_bytes, position = len(wire.produce_answer(job.topic, [0])), wire.produce_error_position(job.topic)
-    sock, buffer = connect(job.port), bytearray(answer_bytes)
+    sock, buffer = connect(job.port_of(0)), bytearray(answer_bytes)
 
     def run(seconds: float) -> list[int]:
         taken: list[int] = []
@@ -47,7 +47,7 @@ def paced(job: Job) -> Result:
     """
     batch = wire.record_batch(job.record_bytes, 1)
     request = wire.produce(job.topic, [(0, batch)], acks=job.acks)
-    producer, consumer = connect(job.port), connect(job.port)
+    producer, consumer = connect(job.port_of(0)), connect(job.port_of(0))
     step_ns = int(1e9 / job.rate)
     sent_ns: list[int] = []
     taken: list[int] = []

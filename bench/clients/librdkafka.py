@@ -27,7 +27,7 @@ def _producer(job: Job, **more: str | int | float | bool) -> tuple[Producer, lis
             failures.append(error)
 
     config: dict[str, object] = {
-        "bootstrap.servers": f"127.0.0.1:{job.port}",
+        "bootstrap.servers": job.bootstrap,
         "acks": job.acks,
         "queue.buffering.max.messages": 1_000_000,
         "queue.buffering.max.kbytes": 1 << 20,
@@ -40,7 +40,7 @@ def _producer(job: Job, **more: str | int | float | bool) -> tuple[Producer, lis
 
 def _consumer(job: Job) -> Consumer:
     config = {
-        "bootstrap.servers": f"127.0.0.1:{job.port}",
+        "bootstrap.servers": job.bootstrap,
         "group.id": "bench",
         "enable.auto.commit": False,
         "queued.min.messages": 1_000_000,

@@ -25,7 +25,7 @@ class Pipe:
     __slots__ = ("_answer_bytes", "_bursts", "_error_positions", "_tail", "_unsent", "in_flight", "sock")
 
     def __init__(self, job: Job, requests: list[bytes], partitions: list[int]) -> None:
-        self.sock = connect(job.port)
+        self.sock = connect(job.port_of(partitions[0]))
         self.sock.setblocking(False)
         self.in_flight = 0
         most = job.in_flight if len(requests[0]) <= SMALL_FRAME_BYTES else 1
@@ -181,8 +181,8 @@ def fill(job: Job) -> Result:
     batch = wire.record_batch(job.record_bytes, job.records)
     answer_bytes = len(wire.produce_answer(job.topic, [0]))
     for partition in range(job.partitions):
-        request = wire.produce(job.topic, [(partition, batch)], acks=1)
-        with connect(job.port) as sock:
+        request = wire.produce(job.topic, [(partition, batch)], acks=job.acks)
+        with connect(job.port_of(partition)) as sock:
             for number in range(job.batches + job.in_flight):
                 if number >= job.in_flight and len(sock.recv(answer_bytes, socket.MSG_WAITALL)) != answer_bytes:
                     raise RefusedError("unexpected answer")

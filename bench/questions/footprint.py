@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bench import process, procfs, wire
 from bench.clients.job import Result
 from bench.peers import START_SECONDS_MAX, Contender
-from bench.question import Better, Effort, Metric, Pairing, Question, Sampler
+from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once
 from bench.questions.throughput import PARTITIONS, REQUEST_BYTES, SAMPLE_BYTES_MAX, records_per_batch
 
 SETTLE_SECONDS = 2.0
@@ -83,6 +83,6 @@ LOADED = (
         pairing=Pairing.EQUAL,
         metrics=(Metric("rss_mb", "RSS", "MB", Better.LESS, 0.1),),
         open=_loaded,
-        samples=1,
+        samples=once,
     ),
 )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from bench import process, procfs
 from bench.clients.job import Result
 from bench.peers import START_SECONDS_MAX, Contender
-from bench.question import Better, Effort, Metric, Pairing, Question, Sampler
+from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once
 from bench.questions.requests import per_request
 
 SESSION_MS = 1_000
@@ -134,7 +134,7 @@ IDLE = (
             Metric("cpu_percent", "CPU, a heartbeat every 3 s each", "% of a core", Better.LESS, 1.0),
         ),
         open=_idle,
-        samples=1,
+        samples=once,
     ),
 )
 QUESTIONS = (*FORMING, *COMMITS, *IDLE)

@@ -25,25 +25,32 @@ def per_request(result: Result) -> Result:
 
 
 @contextlib.contextmanager
-def _one_record(contender: Contender, effort: Effort, *, record_bytes: int) -> Iterator[Sampler]:
+def one_record(contender: Contender, effort: Effort, *, record_bytes: int) -> Iterator[Sampler]:
+    """Small requests, five under way on each of three connections."""
     topic = contender.new_topic(PARTITIONS)
     shape = {"topic": topic, "partitions": PARTITIONS, "record_bytes": record_bytes, "records": 1}
+    shape["acks"] = contender.peer.acks
     timing = {"warm_seconds": effort.warm_seconds, "seconds": effort.seconds}
     yield lambda: per_request(process.run(process.RAW, contender.peer, "produce", **shape, **timing))
     contender.peer.drop_topic(topic)
 
 
 @contextlib.contextmanager
-def _sync(contender: Contender, effort: Effort) -> Iterator[Sampler]:
+def sync(contender: Contender, effort: Effort) -> Iterator[Sampler]:
+    """One request at a time."""
     topic = contender.new_topic(1)
-    shape = {"topic": topic, "record_bytes": 100, "records": 1}
+    shape = {"topic": topic, "record_bytes": 100, "records": 1, "acks": contender.peer.acks}
     timing = {"warm_seconds": effort.warm_seconds, "seconds": effort.seconds * LATENCY_STRETCH}
     yield lambda: process.run(process.RAW, contender.peer, "sync", **shape, **timing)
     contender.peer.drop_topic(topic)
 
 
 @contextlib.contextmanager
-def _end_to_end(contender: Contender, effort: Effort, *, module: str, kind: str) -> Iterator[Sampler]:
+def end_to_end(
+    contender: Contender, effort: Effort, *, module: str, kind: str, rate: float = RATE
+) -> Iterator[Sampler]:
+    """A record is sent, and read by somebody who waits for it."""
+
     def sample() -> Result:
         topic = contender.new_topic(1)
         result = process.run(
@@ -53,7 +60,8 @@ def _end_to_end(contender: Contender, effort: Effort, *, module: str, kind: str)
             topic=topic,
             partitions=1,
             record_bytes=100,
-            rate=RATE,
+            rate=rate,
+            acks=contender.peer.acks,
             warm_seconds=effort.warm_seconds * 2,
             seconds=effort.seconds * LATENCY_STRETCH,
         )
@@ -63,7 +71,7 @@ def _end_to_end(contender: Contender, effort: Effort, *, module: str, kind: str)
     yield sample
 
 
-def _latency(p50_aim: float | None, p99_aim: float | None) -> tuple[Metric, ...]:
+def latency(p50_aim: float | None, p99_aim: float | None) -> tuple[Metric, ...]:
     return (
         Metric("p50_us", "p50", "us", Better.LESS, p50_aim),
         Metric("p99_us", "p99", "us", Better.LESS, p99_aim),
@@ -80,7 +88,7 @@ def _one_record_question(name: str, record: tuple[str, int], pairing: Pairing, r
             Metric("requests_per_second", "rate", "/s", Better.MORE, rate_aim),
             Metric("cpu_us_per_request", "broker CPU", "us each", Better.LESS),
         ),
-        open=functools.partial(_one_record, record_bytes=record[1]),
+        open=functools.partial(one_record, record_bytes=record[1]),
         null_can=pairing is Pairing.EQUAL,
     )
 
@@ -90,8 +98,8 @@ def _sync_question(name: str, pairing: Pairing, aims: tuple[float | None, float 
         name=name,
         title="synchronous produce, 100 B",
         pairing=pairing,
-        metrics=_latency(*aims),
-        open=_sync,
+        metrics=latency(*aims),
+        open=sync,
         null_can=pairing is Pairing.EQUAL,
     )
 
@@ -103,8 +111,8 @@ def _end_to_end_question(
         name=name,
         title=title,
         pairing=Pairing.EQUAL,
-        metrics=(*_latency(*aims), Metric("cpu_percent", "broker CPU", "% of a core", Better.LESS)),
-        open=functools.partial(_end_to_end, module=module, kind=kind),
+        metrics=(*latency(*aims), Metric("cpu_percent", "broker CPU", "% of a core", Better.LESS)),
+        open=functools.partial(end_to_end, module=module, kind=kind),
     )
 
 

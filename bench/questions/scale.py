@@ -10,7 +10,7 @@ from bench import process, procfs, wire
 from bench.admin import PeerError
 from bench.clients.job import Result
 from bench.peers import START_SECONDS_MAX, Contender
-from bench.question import Better, Effort, Metric, Pairing, Question, Sampler
+from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once
 from bench.questions.requests import per_request
 
 SETTLE_SECONDS = 2.0
@@ -120,7 +120,7 @@ CONNECTIONS = (
             Metric("requests_per_second", "one-record requests beside them", "/s", Better.MORE),
         ),
         open=_connections,
-        samples=1,
+        samples=once,
     ),
 )
 PARTITIONS = (
@@ -138,6 +138,6 @@ PARTITIONS = (
         ),
         open=_partitions,
         fresh=True,
-        samples=1,
+        samples=once,
     ),
 )

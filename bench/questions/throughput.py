@@ -37,7 +37,9 @@ def records_per_batch(record_bytes: int) -> int:
 
 
 @contextlib.contextmanager
-def _produce(contender: Contender, effort: Effort, *, record_bytes: int, acks: int) -> Iterator[Sampler]:
+def produce(contender: Contender, effort: Effort, *, record_bytes: int, acks: int) -> Iterator[Sampler]:
+    """A new topic for each sample."""
+
     def sample() -> Result:
         topic = contender.new_topic(PARTITIONS)
         result = process.run(
@@ -94,7 +96,7 @@ def _produce_question(size: str, acks: str, pairing: Pairing) -> Question:
         title=f"produce, {size} records, acks={acks}",
         pairing=pairing,
         metrics=_metrics(*aims[pairing]),
-        open=functools.partial(_produce, record_bytes=RECORD_SIZES[size], acks=ACKS[acks]),
+        open=functools.partial(produce, record_bytes=RECORD_SIZES[size], acks=ACKS[acks]),
         null_can=pairing is Pairing.EQUAL,
         in_quick=acks == "1" or (size == "1 KB" and pairing is Pairing.EQUAL),
     )

@@ -21,7 +21,8 @@ def warm_up(contender: Contender, effort: Effort) -> None:
     topic = contender.new_topic(PARTITIONS)
     batches = effort.fill_bytes // PARTITIONS // REQUEST_BYTES
     big = {"topic": topic, "partitions": PARTITIONS, "record_bytes": 1_000, "records": records_per_batch(1_000)}
-    small = {"topic": topic, "partitions": PARTITIONS, "record_bytes": 100, "records": 1}
+    big["acks"] = contender.peer.acks
+    small = big | {"record_bytes": 100, "records": 1}
     process.run(process.RAW, contender.peer, "fill", batches=batches, **big)
     _until_steady(contender, effort, "produce", small)
     _until_steady(contender, effort, "fetch", big | {"batches": batches})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 
@@ -27,6 +28,32 @@ class Clock:
 
     def __rich__(self) -> Text:
         return Text(f"{self.text}, {time.monotonic() - self._began_s:.0f} s", no_wrap=True, overflow="ellipsis")
+
+
+class Teller:
+    """Lines that say when: seconds since the first of them could have been told."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._began_s = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """May be called from any thread. What does not fit on a line goes on below its beginning."""
+        line = Table.grid(padding=(0, 2))
+        line.add_column(width=7, justify="right", style="dim", no_wrap=True)
+        line.add_column(overflow="fold")
+        line.add_row(f"{time.monotonic() - self._began_s:.1f} s", text)
+        self.console.print(line)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[Callable[[str], None]]:
+        """As the function below, with the time."""
+        if not self.console.is_terminal:
+            self(f"{text} ...")
+            yield lambda _: None
+            return
+        with waiting(self.console, text) as tell:
+            yield tell
 
 
 @contextmanager

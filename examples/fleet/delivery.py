@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
 
 import bifrost
+from bifrost.client.delivery import Delivery
 from examples.fleet.trucks import Report
 
-POSITIONS = "truck-positions"
-ALERTS = "truck-alerts"
-PARTITIONS = 4
+POSITIONS: Final = "truck-positions"
+ALERTS: Final = "truck-alerts"
+PARTITIONS: Final = 4
+REPLICAS: Final = 3
+IN_SYNC_MIN: Final = 2
+"""So many brokers must have a write on disk before it is acknowledged, or it is refused."""
+_AHEAD_S: Final = 0.01
+_TOLD_EVERY: Final = 250
+
+
+class Acknowledged(NamedTuple):
+    """One report that the cluster has: when it was sent, when that was heard, and where it is."""
+
+    sent_s: float
+    heard_s: float
+    partition: int
 
 
 @dataclass(frozen=True)
@@ -31,20 +48,47 @@ class Proof:
         return self.sent == self.acknowledged == self.read and not self.disordered and not self.scattered
 
 
-def create_topics(bootstrap: str) -> None:
+def create_topics(bootstrap: str, replicas: int = REPLICAS) -> None:
+    safe = {"min.insync.replicas": min(IN_SYNC_MIN, replicas)}
     with bifrost.Admin(bootstrap) as admin:
         for topic in (POSITIONS, ALERTS):
-            admin.create_topic(topic, partitions=PARTITIONS)
+            admin.create_topic(topic, PARTITIONS, replicas, config=safe)
 
 
-def send(bootstrap: str, reports: Iterable[Report], sent: Callable[[int], None] = lambda _: None) -> int:
-    """Keyed by truck, so that a truck's reports share a partition and keep their order; returns the acknowledged."""
-    with bifrost.Producer(bootstrap, key="str", compression="lz4") as producer:
-        for number, report in enumerate(reports, 1):
-            producer.send(POSITIONS, report.value, key=report.truck)
-            if number % 1000 == 0:
-                sent(number)
-    return producer.report().acknowledged
+class Stream:
+    """Reports on their way to the topic. What is acknowledged is written down, for whoever wants to know when."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.acknowledged: list[Acknowledged] = []
+        """Grows while reports are sent; in the order in which that was heard."""
+        self.is_over = False
+
+    def send(self, reports: list[Report], seconds: float = 0, told: Callable[[int], object] = lambda _: None) -> None:
+        """Everything, spread over so many seconds; returns when all of it is acknowledged, and raises if it is not.
+
+        Keyed by truck, so that a truck's reports share a partition and keep their order.
+        """
+        began_s = time.perf_counter()
+        try:
+            with bifrost.Producer(self._bootstrap, key="str", compression="lz4", acks="all") as producer:
+                for number, report in enumerate(reports):
+                    now_s = time.perf_counter()
+                    ahead_s = began_s + seconds * number / len(reports) - now_s
+                    if ahead_s > _AHEAD_S:
+                        told(len(self.acknowledged))
+                        time.sleep(ahead_s)
+                    elif number % _TOLD_EVERY == 0:
+                        told(len(self.acknowledged))
+                    heard = partial(self._hear, time.perf_counter())
+                    producer.send(POSITIONS, report.value, key=report.truck, on_delivery=heard)
+        finally:
+            self.is_over = True
+        told(len(self.acknowledged))
+
+    def _hear(self, sent_s: float, delivery: Delivery) -> None:
+        if delivery.exception(0) is None:  # else the producer says so at the end
+            self.acknowledged.append(Acknowledged(sent_s, time.perf_counter(), delivery.result(0).partition))
 
 
 def read_back(bootstrap: str, reports: list[Report], acknowledged: int) -> Proof:

@@ -8,9 +8,10 @@ READY := $(VENV)/.ready
 WORKERS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 SEEDS ?= 200
 FIRST ?= 0
+FAULT_SECONDS ?= 120
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test thorough unit compat check format bench sim docs clean
+.PHONY: help install demo test thorough unit compat check format bench sim faults docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY) ## make the virtual environment in .venv
 
-demo: $(READY) ## a fleet of trucks: broker, topic, Spark pipeline, alerts, a map, and proof that nothing is missing
+demo: $(READY) ## a fleet of trucks: cluster, Spark pipeline, alerts, a map; a broker is killed, and proof that nothing is missing
 	@$(BIN)/python -m examples.fleet.demo
 
 test: $(READY) ## unit and property tests, the simulator, real clients, Spark, Apache Kafka as oracle
@@ -44,8 +45,13 @@ unit: $(READY) ## the fast tests only: no sockets, no other software
 compat: $(READY) ## real clients and Apache Kafka as oracle only
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/compat
 
-sim: $(READY) ## the simulator: make sim SEEDS=1000 [FIRST=seed]
+sim: $(READY) ## the simulator, lone nodes and clusters: make sim SEEDS=1000 [FIRST=seed]; with ARGS lone nodes only
 	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.sim.cluster.run --seeds $(SEEDS) --first $(FIRST))
+
+faults: $(READY) ## killed, hung and cut-off nodes, bad disks: make faults FAULT_SECONDS=600 [FAULT_SEED=seed]
+	$(BIN)/python -m pytest -n 2 -m '' tests/faults
+	$(BIN)/python -m tests.faults.run --seconds $(FAULT_SECONDS) $(if $(FAULT_SEED),--seed $(FAULT_SEED)) $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, generated docs
 	$(BIN)/ruff format --check .
@@ -64,7 +70,7 @@ docs: $(READY) ## make the pages that come from code, and the whole site in site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'the documentation is in site/: $(BIN)/python -m http.server --directory site'
 
-bench: $(READY) ## side by side with Apache Kafka; needs java and mvn
+bench: $(READY) ## side by side with Apache Kafka; needs java and mvn (clusters: python -m bench.cluster)
 	$(BIN)/python -m bench.run $(ARGS)
 
 clean: ## remove the virtual environment and caches

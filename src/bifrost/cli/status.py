@@ -48,7 +48,7 @@ class Status:
     running: bool
     bootstrap: str | None
     http: str | None
-    """Of an Odin that answers there; None if none does."""
+    """Of an Odin that answers; None if none does."""
     supervisor: int | None
     active_odin: int | None
     nodes: tuple[NodeStatus, ...]
@@ -83,7 +83,7 @@ def look(data: Path) -> Status:
     if cluster is None:
         return Status(False, None, None, supervisor, None, ())
     alive = {node.name: _process(data, node, cluster, supervisor) for node in cluster.nodes}
-    active = _active_odin([node for node in cluster.nodes if alive[node.name] is not None])
+    active, answering = _ask_odins([node for node in cluster.nodes if alive[node.name] is not None])
     live = _unfenced(cluster) if any(alive.values()) else None
 
     def state(node: NodeRecord) -> NodeStatus:
@@ -104,9 +104,8 @@ def look(data: Path) -> Status:
             http=node.http,
         )
 
-    nodes = tuple(map(state, cluster.nodes))
-    http = _answering([node.http for node in nodes if node.alive and node.http is not None])
-    return Status(supervisor is not None, cluster.bootstrap, http, supervisor, active, nodes)
+    http = None if answering is None else answering.http
+    return Status(supervisor is not None, cluster.bootstrap, http, supervisor, active, tuple(map(state, cluster.nodes)))
 
 
 def _process(data: Path, node: NodeRecord, cluster: ClusterRecord, supervisor: int | None) -> int | None:
@@ -118,43 +117,32 @@ def _process(data: Path, node: NodeRecord, cluster: ClusterRecord, supervisor: i
     return record.node_process(data, node.name)
 
 
-def _active_odin(nodes: list[NodeRecord]) -> int | None:
-    """Who says that it leads; of two, the one with the later epoch."""
+def _ask_odins(nodes: list[NodeRecord]) -> tuple[int | None, NodeRecord | None]:
+    """Who says that it leads (of two, the one with the later epoch), and the first that answers at all.
+
+    They are asked as nodes, not over HTTP: an Odin that nobody has used HTTP with would have to load all of it first.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from bifrost.client.wire.connection import Address
-    from bifrost.client.wire.quorum import ask_controller
+    from bifrost.client.wire.quorum import answers, ask_controller
 
-    def ask(node: NodeRecord) -> tuple[int, int]:
+    def ask(node: NodeRecord) -> tuple[int, bool]:
         host, port = node.address.rsplit(":", 1)
-        quorum = ask_controller(Address(host, int(port)), _ANSWER_S)
-        return (-1, -1) if quorum is None or quorum.leader != node.id else (quorum.epoch, node.id)
+        address = Address(host, int(port))
+        quorum = ask_controller(address, _ANSWER_S)
+        if quorum is None or quorum.leader != node.id:
+            return -1, answers(address, _ANSWER_S)
+        return quorum.epoch, True
 
     odins = [node for node in nodes if "controller" in node.roles]
     if not odins:
-        return None
+        return None, None
     with ThreadPoolExecutor(len(odins)) as pool:
-        epoch, node_id = max(pool.map(ask, odins))
-    return node_id if epoch >= 0 else None
-
-
-def _answering(urls: list[str]) -> str | None:
-    """The first at which somebody answers. Who hangs keeps nobody waiting for longer than the others do."""
-    from concurrent.futures import ThreadPoolExecutor
-    from urllib.error import URLError
-    from urllib.request import urlopen
-
-    def answers(url: str) -> bool:
-        try:
-            with urlopen(f"{url}/healthz", timeout=_ANSWER_S) as answer:
-                return bool(answer.status == 200)
-        except (URLError, OSError):
-            return False
-
-    if not urls:
-        return None
-    with ThreadPoolExecutor(len(urls)) as pool:
-        return next((url for url, does in zip(urls, pool.map(answers, urls), strict=True) if does), None)
+        told = list(zip(odins, pool.map(ask, odins), strict=True))
+    first = next((node for node, (_, does) in told if does), None)
+    leader, (epoch, _) = max(told, key=lambda each: each[1][0])
+    return (leader.id if epoch >= 0 else None), first
 
 
 def _unfenced(cluster: ClusterRecord) -> set[int] | None:

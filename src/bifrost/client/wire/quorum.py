@@ -60,6 +60,15 @@ def ask_controller(address: Address, timeout_s: float) -> Quorum | None:
         connection.close()
 
 
+def answers(address: Address, timeout_s: float) -> bool:
+    """Whether somebody greets there; a process that hangs takes connections and does not."""
+    try:
+        connect(address, WireSettings(), None, Deadline(timeout_s)).close()
+    except TRANSPORT_FAILURES:
+        return False
+    return True
+
+
 def _question() -> DescribeQuorumRequest:
     topic = DescribeQuorumTopic(topic_name=_TOPIC, partitions=[DescribeQuorumPartition(partition_index=0)])
     return DescribeQuorumRequest(topics=[topic])

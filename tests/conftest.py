@@ -1,5 +1,5 @@
-"""What every test shares: pytest can run pytest, Ctrl-C reaches the programs that tests start, and property tests draw
-the same examples in every run, on any machine.
+"""What every test shares: pytest can run pytest, Ctrl-C reaches the programs that tests start, property tests draw the
+same examples in every run, on any machine, and Apache Kafka gets a second chance.
 
 `HYPOTHESIS_PROFILE=explore` draws new ones, to look for bugs that nobody has met yet.
 """
@@ -20,6 +20,18 @@ pytest_plugins = ["pytester"]
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+_SECOND_CHANCE = pytest.mark.flaky(reruns=1)
+"""A test that runs at Apache Kafka tests the test: that it asks for what Kafka does. Kafka is slow to settle on a busy
+machine, in moments that are its own, and a test that fails there twice in a row is wrong. Bifrost gets one chance."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if "kafka" in parameters.values() and item.get_closest_marker("flaky") is None:
+            item.add_marker(_SECOND_CHANCE)
 
 
 def pytest_configure() -> None:

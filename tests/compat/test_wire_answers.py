@@ -121,9 +121,13 @@ def stage(broker: Server) -> Stage:
 
 
 def _grouped(question: Question) -> Any:
-    """Questions about configs are asked in one place: some change those of the broker, which others describe."""
-    marks = [pytest.mark.xdist_group("configs")] if "config" in question.api else []
-    return pytest.param(question, marks=marks, id=str(question))
+    """Questions that meet each other's traces at the shared broker are asked in one place, one after the other.
+
+    Some about configs change those of the broker, which others describe; odd names of groups are used by several APIs,
+    and a group speaks one protocol.
+    """
+    place = "configs" if "config" in question.api else "odd-groups" if question.name.startswith("group_") else None
+    return pytest.param(question, marks=[pytest.mark.xdist_group(place)] if place else [], id=str(question))
 
 
 @pytest.mark.parametrize("question", [_grouped(each) for each in QUESTIONS])

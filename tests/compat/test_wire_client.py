@@ -33,6 +33,7 @@ from tests.compat.clients.base import Record as NewRecord
 from tests.compat.clients.confluent import Confluent
 from tests.compat.conftest import NewTopicFunction, unique_name
 from tests.compat.servers import Server
+from tests.waiting import eventually
 
 PATIENCE_S = 60
 NOW_MS = time.time_ns() // 1_000_000
@@ -410,9 +411,14 @@ def test_aborted_transactions_are_told_of(broker: Server, client: WireClient, ne
         producer.produce(topic, fate.encode())
         producer.flush(PATIENCE_S)
         producer.commit_transaction() if fate == "commit" else producer.abort_transaction()
-    end = client.list_offsets({(topic, 0): LATEST}, "read_committed")[topic, 0]
-    assert end is not None
-    assert end.offset == 6
+
+    def end() -> int:
+        found = client.list_offsets({(topic, 0): LATEST}, "read_committed")[topic, 0]
+        assert found is not None
+        return found.offset
+
+    # A commit is answered when it is decided; its marker is written after that.
+    eventually(lambda: end() == 6, "the last transaction has its marker")
     (fetched,) = client.fetch(topic, 0, 0, 6, isolation="read_committed")
     data = [header for _, header in iter_headers(fetched.data) if not header.is_control]
     assert fetched.aborted == [(data[1].producer_id, 2)]

@@ -198,7 +198,8 @@ class PartitionLog:
     def append_replicated(self, batches: memoryview, now_ms: int) -> int:
         """Stores batches as a leader wrote them, offsets and epochs included; the log's new end.
 
-        All of them are checked before the first is written. A partial batch at the end is left out.
+        All of them are checked before the first is written. A partial batch at the end is left out. `StorageError`: the
+        log ends with the last that found room, and is as good as if no more had come.
         """
         positions, headers = check_replicated(self.partition, batches, self.log_end_offset)
         stored = 0
@@ -215,10 +216,10 @@ class PartitionLog:
                     self.producers.record(header, header.base_offset)
                 self.log_end_offset = last_offset + 1
             stored += count
-        if self._safe_at_append:
-            self.durable_offset = self.log_end_offset
-        elif headers and not self._dirty:
-            self._mark_dirty()
+            if self._safe_at_append:  # now, for the next segment may find no room
+                self.durable_offset = self.log_end_offset
+            elif not self._dirty:
+                self._mark_dirty()
         return self.log_end_offset
 
     def _room_for(self, header: BatchHeader, now_ms: int) -> ActiveSegment:

@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from bifrost.errors import DiskFullError
-from bifrost.log.config import LogConfig
+from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.partition_log import PartitionLog
+from bifrost.protocol.records import encode_batch
 from tests.sim.disk import FaultyDisk
 from tests.unit.log.batches import NOW, append, values_of
 from tests.unit.log.test_manager import A0, B0, create, found, loaded
@@ -75,6 +76,26 @@ def test_epochs_that_find_no_room_are_stored_by_a_later_flush() -> None:
     log.flush()
     assert log.recovery_point == 1
     assert disk.exists("/a-0/leader-epoch-checkpoint")
+
+
+@pytest.mark.parametrize("policy", [FlushPolicy.ACK, FlushPolicy.OS])
+def test_what_a_follower_has_stored_before_it_finds_no_room_is_synced(policy: FlushPolicy) -> None:
+    """A follower asks for more only when its disk has what there is: nobody else would ever see to that."""
+    disk = FaultyDisk(Random(1))
+    batches = [bytes(encode_batch([(NOW, None, b"v", ())], base_offset=offset, leader_epoch=1)) for offset in range(3)]
+    config = LogConfig(segment_bytes=2 * len(batches[0]))
+    log = PartitionLog.open(disk, "/a-0", A0, config, clean=False, recovery_point=0, now_ms=NOW, policy=policy)
+    log.append_replicated(memoryview(batches[0]), NOW)
+    log.flush()
+    told: list[PartitionLog] = []
+    log.on_dirty = told.append
+    disk.space_left = len(batches[1])
+    with pytest.raises(DiskFullError):
+        log.append_replicated(memoryview(batches[1] + batches[2]), NOW)
+    assert log.log_end_offset == 2, "the second had room in the first segment"
+    for one in told:
+        one.flush()
+    assert log.durable_offset == 2
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -199,6 +199,16 @@ async def test_another_history_does_not_count(it: Led) -> None:
 
 
 @led()
+async def test_what_a_follower_holds_beyond_the_end_does_not_count_for_what_is_written_there_later(it: Led) -> None:
+    """One that began anew behind what its last leader had deleted does not know any epoch."""
+    it.append()
+    asked = it.ask((0, 40))
+    assert asked.results[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    it.append()
+    assert it.partitions[0].high_watermark == 0
+
+
+@led()
 async def test_that_more_is_committed_is_told_a_little_later(it: Led) -> None:
     it.append()
     it.ask((0, 0))

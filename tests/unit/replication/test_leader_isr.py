@@ -136,6 +136,16 @@ def test_an_earlier_start_of_a_follower_does_not_count_any_more() -> None:
     assert led.core.followers[THIRD].end_offset == 0
 
 
+def test_who_asks_for_more_than_there_ever_was_does_not_count() -> None:
+    """After an unclean election a follower may have more than its leader, and nothing that tells of which epoch."""
+    led = Led((ME,), end=10, high_watermark=10)
+    with pytest.raises(ApiError) as refused:
+        led.fetch(SECOND, 50)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    led.append(20)
+    assert led.core.proposed_isr() is None, "it does not hold what was written since"
+
+
 def test_who_is_no_replica_is_refused() -> None:
     led = Led()
     with pytest.raises(ApiError) as refused:

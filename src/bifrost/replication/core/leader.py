@@ -154,12 +154,15 @@ class PartitionLeader:
     # What followers tell
 
     def on_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> Effects:
-        """A follower asks for what comes at `offset`: it holds all before. ApiError if it is none, or not any more."""
+        """A follower asks for what comes at `offset`: it holds all before. ApiError if it is none, or not any more, or
+        if its log is not the beginning of this one."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {broker_id} is not a replica")
         if broker_epoch < follower.broker_epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} has been started again since")
+        if offset > self.log_end_offset:  # it holds something else, and would count for what is written there later
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"broker {broker_id} asks for {offset}, beyond the end")
         if offset >= self.log_end_offset:
             follower.behind_since_ms = None
             in_step = True

@@ -85,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer = ""
         self.last_active = 0.0
+        self.is_lost = False
         self.when_lost: dict[str, Callable[[], None]] = {}
         """Called when the connection has ended, for whoever takes that for a sign; one for each purpose."""
         self._dispatcher = dispatcher
@@ -119,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio calls it so
-        self._closing = True
+        self._closing = self.is_lost = True
         for reply in self._replies:
             if reply.cancel is not None:
                 reply.cancel()

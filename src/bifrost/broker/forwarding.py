@@ -76,10 +76,13 @@ class Forwarding:
         return Leader(NodeId(state.leader), state.leader_epoch)
 
     def order_of(self, connection: Connection) -> WriteOrder:
+        """What is told of a connection that has ended is kept nowhere: nobody would ever forget it."""
         order = self.orders.get(connection)
         if order is None:
-            order = self.orders[connection] = WriteOrder()
-            connection.when_lost["write order"] = lambda: self._forget_order(connection)
+            order = WriteOrder()
+            if not connection.is_lost:
+                self.orders[connection] = order
+                connection.when_lost["write order"] = lambda: self._forget_order(connection)
         return order
 
     def hold_back(

@@ -23,6 +23,7 @@ from bifrost.protocol.produce import (
 )
 from bifrost.protocol.records import encode_batch
 from bifrost.protocol.wire import ZERO_UUID
+from bifrost.types import TopicPartition
 from tests.unit.broker.hosting import Hosting
 from tests.unit.broker.other_leaders import LEADER, ME, OTHER, Leaders, image_of
 from tests.unit.broker.stand_ins import Client, Script, on_loop, turns
@@ -128,6 +129,20 @@ async def test_where_the_answer_is_lost_nobody_claims_that_nothing_was_stored() 
     assert it.codes == [[RETRIED_AS_UNKNOWN]]
     (result,) = it.told[0].topics[0].partitions
     assert (result.base_offset, "did not answer" in (result.error_message or "")) == (-1, True)
+
+
+@on_loop
+async def test_of_a_client_that_has_gone_nothing_is_kept() -> None:
+    """Neither when its leader fails to answer, nor when this node loses the leadership with its write under way."""
+    it = await Serving.start()
+    await it.write(0, sequence=0)
+    await it.write(1, sequence=0)
+    it.client.peer.abort()
+    await turns(8)
+    partition = it.hosting.replicas.get(TopicPartition("orders", 1))
+    partition.resign()
+    await turns(8)
+    assert it.forwarding.orders == {}
 
 
 @on_loop

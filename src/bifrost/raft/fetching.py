@@ -14,7 +14,7 @@ from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from bifrost.errors import ApiError, ErrorCode, StorageError
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.peers.connection import PeerError
 from bifrost.protocol.fetch.request import VERSIONS, FetchPartition, FetchRequest, FetchTopic
 from bifrost.protocol.fetch.request import encode_request as encode_fetch
@@ -141,36 +141,30 @@ class Fetcher:
         if error is ErrorCode.NONE and told.snapshot_id is not None:
             await self._take_snapshot(target, SnapshotId(*told.snapshot_id))
             return
+        full: DiskFullError | None = None
         if error is ErrorCode.NONE and divergence is None and told.records:
             assert isinstance(told.records, memoryview | bytes | bytearray)
-            member.storage.append_fetched(memoryview(told.records))
+            try:
+                member.storage.append_fetched(memoryview(told.records))
+            except DiskFullError as no_room:
+                full = no_room  # the leader was heard of all the same
         member.run(member.core.on_fetch_answer(target, answer, divergence, told.high_watermark, member.now_ms()))
+        if full is not None:
+            raise _no_room(full)
         if error is ErrorCode.INVALID_VOTER_KEY:
             raise ApiError(error, f"another node {member.me} has been started since")
 
     async def _take_snapshot(self, target: NodeId, snapshot: SnapshotId) -> None:
-        """Fetch a whole snapshot, piece by piece, check it, and begin anew behind it."""
+        """Fetch a whole snapshot, and begin anew behind it."""
         member, snapshots = self._member, self._member.storage.snapshots
         core, epoch = member.core, member.core.epoch
         _log.info("metadata snapshot wanted from=%d end_offset=%d epoch=%d", target, *snapshot)
-        loop = asyncio.get_running_loop()
-        unfinished = snapshots.receive(snapshot)
         try:
-            size = 1
-            while unfinished.size < size:
-                piece, size = await self._piece(target, snapshot, unfinished.size, epoch)
-                unfinished.write(piece)
-                self._check_leader(target, epoch)
-                member.run(core.on_fetch_answer(target, Answer(epoch, target), None, -1, member.now_ms()))
-            try:
-                await loop.run_in_executor(None, unfinished.check)
-            except StorageError as error:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"what came is no snapshot: {error.detail}") from None
-            install = await self._load_snapshot(snapshot, unfinished.changes())
-            await loop.run_in_executor(None, unfinished.finish)
-        except BaseException:
-            unfinished.abandon()
-            raise
+            install = await self._receive_snapshot(target, snapshot, epoch)
+        except DiskFullError as error:
+            if member.stopping:
+                raise  # because it was no piece that found no room, but a vote
+            raise _no_room(error) from None
         try:
             self._check_leader(target, epoch)
         except PeerError:
@@ -180,6 +174,28 @@ class Fetcher:
         member.storage.restart_behind(snapshot)
         install()
         member.run(core.on_snapshot(snapshot))
+
+    async def _receive_snapshot(self, target: NodeId, snapshot: SnapshotId, epoch: int) -> Callable[[], None]:
+        """Fetch it piece by piece, check it, and give it its name; what `LoadSnapshot` made of it."""
+        member, loop = self._member, asyncio.get_running_loop()
+        unfinished = member.storage.snapshots.receive(snapshot)
+        try:
+            size = 1
+            while unfinished.size < size:
+                piece, size = await self._piece(target, snapshot, unfinished.size, epoch)
+                self._check_leader(target, epoch)
+                member.run(member.core.on_fetch_answer(target, Answer(epoch, target), None, -1, member.now_ms()))
+                unfinished.write(piece)
+            try:
+                await loop.run_in_executor(None, unfinished.check)
+            except StorageError as error:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"what came is no snapshot: {error.detail}") from None
+            install = await self._load_snapshot(snapshot, unfinished.changes())
+            await loop.run_in_executor(None, unfinished.finish)
+        except BaseException:
+            unfinished.abandon()
+            raise
+        return install
 
     def _check_leader(self, target: NodeId, epoch: int) -> None:
         core = self._member.core
@@ -210,3 +226,8 @@ class Fetcher:
         if told.position != position or not told.unaligned_records:
             raise ApiError(ErrorCode.POSITION_OUT_OF_RANGE, f"asked for byte {position}, told {told.position}")
         return told.unaligned_records, told.size
+
+
+def _no_room(error: DiskFullError) -> ApiError:
+    """What was stored is intact, and the leader keeps the rest: it is asked for again a little later."""
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk is full: {error.path}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 
 import pytest
 
@@ -13,7 +14,8 @@ from bifrost.protocol.fetch.response import FetchResponse
 from bifrost.raft import wire
 from bifrost.raft.core.messages import ElectionState, LogEnd, SnapshotId, Vote
 from bifrost.raft.core.roles import Follower, Prospective
-from tests.unit.raft.lab import Lab, running
+from tests.sim.disk import FaultyDisk
+from tests.unit.raft.lab import TIMING, Lab, running
 
 
 def play(story: Callable[[Lab], Awaitable[None]], voters: int = 3, observers: int = 0) -> None:
@@ -255,3 +257,35 @@ def test_a_vote_that_was_not_written_down_is_not_given_when_it_is_asked_for_agai
         voter.failures.clear()
 
     play(story)
+
+
+@pytest.mark.parametrize("slept", [False, True], ids=["records", "snapshot"])
+@pytest.mark.parametrize("is_voter", [False, True])
+def test_whose_disk_is_full_hears_the_rest_when_there_is_room(is_voter: bool, slept: bool) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.commit(b"before")
+        leader = await lab.leader()
+        full = next(one for one in lab.up if one is not leader and (one.me in leader.running.core.voters) == is_voter)
+        await full.stop(clean=True)
+        disk = full.disk = FaultyDisk(Random(1))
+        full.start()
+        await lab.commit(b"also before")
+        others = {frozenset((full.me, other.me)) for other in lab.up if other is not full}
+        if slept:
+            lab.cut |= others
+            for cable in full.cables:
+                cable.abort()
+        for number in range(3):
+            offset = leader.running.propose([b"%d" % number], leader.running.core.epoch)
+            await lab.until(lambda offset=offset: offset in leader.committed)  # type: ignore[misc]
+            disk.space_left = 0
+            if slept:
+                leader.snapshot()
+        lab.cut -= others
+        await asyncio.sleep(3 * TIMING.fetch_timeout_ms / 1000)
+        assert (full.failures, full.running.core.leader) == ([], leader.me)
+        assert offset not in full.committed
+        disk.space_left = None
+        await lab.until(lambda: full.committed == leader.committed)
+
+    play(story, observers=1)

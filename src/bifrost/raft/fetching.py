@@ -14,7 +14,7 @@ from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, ProtocolError, StorageError
 from bifrost.peers.connection import PeerError
 from bifrost.protocol.fetch.request import VERSIONS, FetchPartition, FetchRequest, FetchTopic
 from bifrost.protocol.fetch.request import encode_request as encode_fetch
@@ -120,7 +120,11 @@ class Fetcher:
         body = await link.send(
             lambda number: encode_fetch(_VERSION, number, link.client_id, request), True, timeout_s=timeout_s
         )
-        response = decode_response(body, 0, _VERSION)
+        try:
+            response = decode_response(body, 0, _VERSION)
+        except ProtocolError as error:
+            link.close()
+            raise PeerError(f"its answer makes no sense: {error}") from error
         if response.error_code != ErrorCode.NONE:
             raise ApiError(ErrorCode(response.error_code), "the fetch was refused")
         if len(response.topics) != 1 or len(response.topics[0].partitions) != 1:

@@ -182,10 +182,13 @@ class RaftStorage:
     def append_fetched(self, batches: memoryview) -> None:
         """Batches as the leader wrote them. ApiError if they do not continue this log, without a gap."""
         expected = self.end_offset
-        for _, header in iter_headers(batches):
-            if header.base_offset != expected:
-                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"offset {header.base_offset} came where {expected} was due")
-            expected = header.next_offset
+        try:
+            for _, header in iter_headers(batches):
+                if header.base_offset != expected:
+                    raise CorruptBatchError(f"offset {header.base_offset} came where {expected} was due")
+                expected = header.next_offset
+        except CorruptBatchError as error:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
         self._log.append_replicated(batches, self._clock.now_ms())
 
     def truncate(self, offset: int) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.protocol.fetch.request import FetchRequest
-from bifrost.protocol.fetch.response import FetchResponse
-from bifrost.raft import wire
+from bifrost.protocol.fetch.response import FetchResponse, decode_response
+from bifrost.raft import fetching, wire
 from bifrost.raft.core.messages import ElectionState, LogEnd, SnapshotId, Vote
 from bifrost.raft.core.roles import Follower, Prospective
 from tests.sim.disk import FaultyDisk
@@ -257,6 +257,45 @@ def test_a_vote_that_was_not_written_down_is_not_given_when_it_is_asked_for_agai
         voter.failures.clear()
 
     play(story)
+
+
+@pytest.mark.parametrize("at", [11, 16, 100], ids=["length", "format", "records"])
+def test_records_that_are_spoilt_on_their_way_are_fetched_again(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.commit(b"before")
+        storage, spoilt = (await lab.leader()).running.storage, 0
+        whole = storage.read
+
+        def read(offset: int, max_bytes: int) -> memoryview:
+            nonlocal spoilt
+            data = bytearray(whole(offset, max_bytes))
+            if len(data) > at and spoilt < 3:
+                spoilt += 1
+                data[at] ^= 0x7F
+            return memoryview(data)
+
+        monkeypatch.setattr(storage, "read", read)
+        await lab.commit(b"after" * 20)
+        assert spoilt == 3
+
+    play(story, observers=1)
+
+
+def test_an_answer_that_makes_no_sense_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(lab: Lab) -> None:
+        await lab.commit(b"before")
+        spoilt = 0
+
+        def decode(body: memoryview, at: int, version: int) -> FetchResponse:
+            nonlocal spoilt
+            spoilt += 1
+            return decode_response(body[:5] if spoilt <= 3 else body, at, version)
+
+        monkeypatch.setattr(fetching, "decode_response", decode)
+        await lab.commit(b"after")
+        assert spoilt > 3
+
+    play(story, observers=1)
 
 
 @pytest.mark.parametrize("slept", [False, True], ids=["records", "snapshot"])

@@ -72,7 +72,10 @@ class WriteOrder:
         lane.under_way -= 1
         if comes_again:
             self.failed(tp, mark, now)
-        elif not lane.under_way and lane.failed is None:
+            return
+        if lane.failed == mark:
+            lane.failed = None  # an earlier try of it was given up only when it had come again
+        if not lane.under_way and lane.failed is None:
             del self._lanes[tp, mark.producer_id]
 
     def failed(self, tp: TopicPartition, mark: ProducerMark | None, now: float) -> None:

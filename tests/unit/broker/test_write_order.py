@@ -52,6 +52,18 @@ def test_a_write_that_failed_here_holds_back_those_behind_it(order: WriteOrder) 
     assert order.admits(TP, mark(0), B, 0.0)
 
 
+def test_a_write_that_has_come_again_before_its_first_try_has_failed_holds_nobody_back(order: WriteOrder) -> None:
+    """Its producer was told that it timed out while its leader still had it."""
+    order.sent(TP, mark(0), A)
+    assert order.admits(TP, mark(0), A, 1.0)
+    order.sent(TP, mark(0), A)
+    order.answered(TP, mark(0), 2.0, comes_again=True)
+    assert not order.admits(TP, mark(5), A, 2.0), "the second may fail, too"
+    order.answered(TP, mark(0), 3.0, comes_again=False)
+    assert order.admits(TP, mark(5), A, 3.0)
+    assert len(order) == 0
+
+
 def test_others_are_not_held_back(order: WriteOrder) -> None:
     order.failed(TP, mark(0), 0.0)
     assert order.admits(TP, None, B, 0.0)

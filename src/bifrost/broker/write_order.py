@@ -78,6 +78,12 @@ class WriteOrder:
         if not lane.under_way and lane.failed is None:
             del self._lanes[tp, mark.producer_id]
 
+    def stored_before(self, tp: TopicPartition, mark: ProducerMark) -> None:
+        """All that stands before the batch is in the log of this node, which leads: what failed came another way."""
+        lane = self._lanes.get((tp, mark.producer_id))
+        if lane is not None and lane.failed is not None and mark.follows(lane.failed):
+            lane.failed = None
+
     def failed(self, tp: TopicPartition, mark: ProducerMark | None, now: float) -> None:
         """The batch was refused, and comes again: before it nothing that follows it may be taken."""
         if mark is None:

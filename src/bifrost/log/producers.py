@@ -126,6 +126,13 @@ class ProducerStates:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, detail)
         return None
 
+    def has_all_before(self, mark: ProducerMark) -> bool:
+        """Whether the batch is the very next one of a producer that is known."""
+        entry = self.entries.get(mark.producer_id)
+        if entry is None or entry.producer_epoch != mark.epoch or not entry.batches:
+            return False
+        return mark.sequence == (entry.batches[-1].last_sequence + 1) & SEQUENCE_MASK
+
     def expect_again(self, mark: ProducerMark, reason: ErrorCode) -> None:
         """The batch was refused for now: there was no room for it, or too few replicas. What its producer has on the
         way behind it may find better times, and must wait all the same.

@@ -184,6 +184,35 @@ async def test_what_follows_a_refused_write_is_not_passed_to_the_next_leader_bef
 
 
 @on_loop
+async def test_what_was_refused_here_and_written_elsewhere_holds_nobody_back_when_this_node_leads_again() -> None:
+    """A client that knows the cluster sends again to whoever leads, on another connection."""
+    it = await Serving.start()
+    await it.write(1, sequence=0)
+    partition = it.hosting.replicas.get(TopicPartition("orders", 1))
+    apply(it.hosting.image, [PartitionChanged(topic_id(100), 1, leader=OTHER, isr=(OTHER,), replicas=(OTHER, ME))])
+    partition.follow(OTHER, 1, (OTHER, ME))
+    it.leaders.is_dead = True
+    await it.write(1, sequence=1)
+    await it.write(1, sequence=2)
+    for number in (1, 2):
+        copy = encode_batch(
+            [(NOW, None, b"value", ())],
+            base_offset=number,
+            leader_epoch=1,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=number,
+        )
+        partition.append_fetched(memoryview(copy), 1, NOW)
+    apply(it.hosting.image, [PartitionChanged(topic_id(100), 1, leader=ME, isr=(ME,))])
+    partition.lead(2, (OTHER, ME), frozenset({ME}), 3)
+    await it.write(1, sequence=4)
+    await it.write(1, sequence=3)
+    refused, fine = [ErrorCode.NOT_LEADER_OR_FOLLOWER], [ErrorCode.NONE]
+    assert it.codes == [fine, refused, refused, refused, fine], "3 is the next, and what follows it is not"
+
+
+@on_loop
 async def test_answers_leave_in_the_order_of_their_requests() -> None:
     it = await Serving.start()
     await it.write(0)

@@ -98,9 +98,14 @@ def produce(
 
 def _is_next(broker: Broker, order: WriteOrder, name: str | None, index: int, mark: ProducerMark | None) -> bool:
     """Whether nothing that failed, or that another leader still has, has to come before this batch."""
+    tp = TopicPartition(name or "", index)
     leader = broker.forwarding.leader_of(name, index)
     goes_to = broker.node_id if leader is None else leader.broker_id
-    return order.admits(TopicPartition(name or "", index), mark, goes_to, broker.loop.time())
+    if leader is None and mark is not None:
+        partition = broker.replicas.find(tp)
+        if partition is not None and partition.is_leader and partition.log.producers.has_all_before(mark):
+            order.stored_before(tp, mark)
+    return order.admits(tp, mark, goes_to, broker.loop.time())
 
 
 def _other_leader(

@@ -290,6 +290,7 @@ class Odin:
         core = self.member.core
         if isinstance(core.role, Leader):
             if not self.controller.is_active_in(core.epoch) and self.replica.next_offset > core.role.epoch_start:
+                self._beats.clear()  # brokers may have left these connections for others while nobody led here
                 self.controller.activate(core.epoch)
                 self.lost.on_active()
                 self._watch.on_active(self.member.me if self._broker_is_alone else None)

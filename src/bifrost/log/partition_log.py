@@ -252,7 +252,9 @@ class PartitionLog:
         if self.recovery_point < self._highest_point and base_offset <= self._highest_point:
             # The log was cut since the recovery point stood so high, or it is a deleted log's of the same name, and the
             # checkpoint may still hold it: recovery would not look at the segment just closed. It must be sound now.
-            self.begin_flush().run()
+            job = self.begin_flush()
+            job.run()
+            self.epochs.changed |= job.epochs_lost
         self._mark_dirty()
         _log.info("log rolled partition=%s base_offset=%d", self.partition, base_offset)
         return self._segments.active

@@ -8,6 +8,7 @@ import pytest
 
 from bifrost.errors import DiskFullError
 from bifrost.log.config import FlushPolicy, LogConfig
+from bifrost.log.epochs import LeaderEpochs
 from bifrost.log.partition_log import PartitionLog
 from bifrost.protocol.records import encode_batch
 from tests.sim.disk import FaultyDisk
@@ -76,6 +77,30 @@ def test_epochs_that_find_no_room_are_stored_by_a_later_flush() -> None:
     log.flush()
     assert log.recovery_point == 1
     assert disk.exists("/a-0/leader-epoch-checkpoint")
+
+
+def test_epochs_that_find_no_room_when_a_cut_log_rolls_are_stored_by_a_later_flush(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a roll does not wait for the flusher: the checkpoint may still hold a recovery point behind the cut."""
+    disk = FaultyDisk(Random(1))
+    log = log_of(disk)
+    for value in (b"one", b"two", b"three"):
+        append(log, value, leader_epoch=1)
+    log.flush()
+    log.truncate_to(1)
+    append(log, b"other", leader_epoch=5)
+    write_atomic = disk.write_atomic
+
+    def refuse(path: str, data: bytes, *, sync: bool = True) -> None:
+        raise DiskFullError(path, "No space left on device")
+
+    monkeypatch.setattr(disk, "write_atomic", refuse)
+    log.roll(NOW)
+    monkeypatch.setattr(disk, "write_atomic", write_atomic)
+    log.flush()
+    assert log.recovery_point == 2
+    assert LeaderEpochs.decode(disk.read_bytes("/a-0/leader-epoch-checkpoint")).entries() == [(1, 0), (5, 1)]
 
 
 @pytest.mark.parametrize("policy", [FlushPolicy.ACK, FlushPolicy.OS])

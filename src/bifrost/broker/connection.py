@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.listener = listener
         self.peer = ""
-        self.last_active = 0.0
+        self.opened_at = self.last_active = 0.0
         self.is_lost = False
         self.when_lost: dict[str, Callable[[], None]] = {}
         """Called when the connection has ended, for whoever takes that for a sign; one for each purpose."""
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(high=self._max_unsent_bytes, low=self._max_unsent_bytes // 4)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
-        self.last_active = self._loop.time()
+        self.opened_at = self.last_active = self._loop.time()
         if not self._on_open(self):
             self.abort()
 

@@ -213,9 +213,12 @@ class Odin:
 
     async def heartbeat(self, asked: Heartbeat, connection: Connection | None) -> HeartbeatAnswer:
         """A broker lives, for as long as the connection does that it last said so on. An earlier start of it is refused
-        first: else the end of the right connection would be taken for that of one that was given up."""
+        first: else the end of the right connection would be taken for that of one that was given up. So it would by
+        words that were long on their way, on a connection that the broker has left for another."""
         self._watch.check(asked)
-        self._beats[asked.broker_id] = connection
+        known = self._beats.get(asked.broker_id)
+        if connection is None or known is None or connection.opened_at >= known.opened_at:
+            self._beats[asked.broker_id] = connection
         if connection is not None:
             silence = partial(self._on_silence, connection, asked.broker_id, asked.broker_epoch)
             connection.when_lost["heartbeats"] = silence

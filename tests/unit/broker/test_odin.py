@@ -35,7 +35,8 @@ def test_a_leader_with_nothing_to_tell_answers_before_its_followers_lose_patienc
 class Line:
     """A connection, as far as heartbeats need one."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened_at: float = 0.0) -> None:
+        self.opened_at = opened_at
         self.when_lost: dict[str, Callable[[], None]] = {}
 
     def end(self) -> None:
@@ -119,4 +120,19 @@ async def test_a_connection_that_ends_counts_for_who_led_when_it_was_last_used(l
     else:
         await until(lambda: it.is_fenced)
     assert it.is_fenced != led_before
+    await it.stop()
+
+
+@on_loop
+async def test_words_that_were_long_on_their_way_do_not_bring_back_the_connection_that_they_came_on() -> None:
+    """The broker got no answer there, gave it up, and speaks on another."""
+    it, first, second = Watching(), Line(1.0), Line(2.0)
+    await it.start()
+    for line in (first, second, first):
+        await it.beat(line)
+    first.end()
+    await turns(50)
+    assert not it.is_fenced
+    second.end()
+    await until(lambda: it.is_fenced)
     await it.stop()

@@ -82,10 +82,10 @@ class PendingProduce:
 
     def pass_on(self, leader: NodeId, parts: Sequence[Elsewhere]) -> None:
         """Wait for what another node has to answer. It is asked in the order in which this is called."""
-        slots = {
-            (part.topic.name or part.topic.topic_id, part.data.index): self._take_slot(part.result, part.write)
-            for part in parts
-        }
+        slots: dict[tuple[str | bytes, int], list[int]] = {}
+        for part in parts:
+            key = (part.topic.name or part.topic.topic_id, part.data.index)
+            slots.setdefault(key, []).append(self._take_slot(part.result, part.write))
         order = self._broker.forwarding.order_of(self._connection)
         for part in parts:
             order.sent(*part.write, leader)
@@ -119,21 +119,25 @@ class PendingProduce:
             self._answer()
         return self._reply
 
-    async def _relay(self, answer: Awaitable[ProduceResponse], slots: dict[tuple[str | bytes, int], int]) -> None:
-        """Pass on what the leader says, or that it does not answer."""
+    async def _relay(
+        self, answer: Awaitable[ProduceResponse], places: dict[tuple[str | bytes, int], list[int]]
+    ) -> None:
+        """Pass on what the leader says, or that it does not answer; one partition may be named several times."""
+        slots = [slot for named in places.values() for slot in named]
         try:
             response = await answer
         except PeerError as error:
-            for slot in slots.values():
+            for slot in slots:
                 self._fail(slot, unanswered(error), f"the leader did not answer: {error}")
         else:
             for topic in response.topics:
                 for told in topic.partitions:
-                    result = self._open.get(slots.get((topic.name or topic.topic_id, told.index), -1))
+                    named = places.get((topic.name or topic.topic_id, told.index))
+                    result = self._open.get(named.pop(0)) if named else None
                     if result is not None:
                         _copy(told, result)
-        self._count(slots.values())
-        self._settle(slots.values())
+        self._count(slots)
+        self._settle(slots)
 
     def _count(self, slots: Iterable[int]) -> None:
         """Other leaders have answered for these, or never will."""

@@ -68,10 +68,17 @@ class Link(asyncio.Transport):
         self._protocol.connection_lost(None)
 
     def answer_produce(
-        self, base_offset: int = 0, code: ErrorCode = ErrorCode.NONE, *, topic: str = "orders", index: int = 0
+        self,
+        base_offset: int = 0,
+        code: ErrorCode = ErrorCode.NONE,
+        *,
+        topic: str = "orders",
+        index: int = 0,
+        times: int = 1,
     ) -> None:
         header = self._unanswered.pop(0)
-        results = [TopicProduceResult(topic, ZERO_UUID, [PartitionProduceResult(index, code, base_offset)])]
+        told = [PartitionProduceResult(index, code, base_offset + number) for number in range(times)]
+        results = [TopicProduceResult(topic, ZERO_UUID, told)]
         self._send(encode_response(header.api_version, header.correlation_id, results))
 
     def answer_fetch(self, response: FetchResponse) -> None:

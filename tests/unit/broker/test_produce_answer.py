@@ -98,6 +98,21 @@ async def test_the_answer_is_the_leaders() -> None:
     assert (result.error_code, result.base_offset) == (0, 41)
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+@on_loop
+async def test_a_partition_that_is_named_twice_is_answered_twice(is_lost: bool) -> None:
+    it = await Serving.start()
+    await it.write(0, 0)
+    if is_lost:
+        it.leaders.links[0].lose()
+    else:
+        it.leaders.links[0].answer_produce(41, times=2)
+    await turns(8)
+    (answer,) = it.told
+    offsets = [-1, -1] if is_lost else [41, 42]
+    assert [result.base_offset for result in answer.topics[0].partitions] == offsets
+
+
 @on_loop
 async def test_a_leaders_refusal_is_passed_on_with_word_of_who_leads() -> None:
     """KIP-951: it may be that the leader has changed, and that this node knows."""

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
+from bifrost.errors import StorageError
+
 
 class Hooks:
     """Undone when the stack is left."""
@@ -39,12 +41,17 @@ class Hooks:
         self.wrap(owner, name, wrapper)
 
     def around(self, owner: type, name: str, look: Any, tell: Any) -> None:
-        """`tell(self, look(self), *args)` once the method has returned; `look` was called before it."""
+        """`tell(self, look(self), *args)` once the method has returned, or met a disk that fails or is full: something
+        may have been done before. `look` was called before it."""
         method = getattr(owner, name)
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             seen = look(self)
-            result = method(self, *args, **kwargs)
+            try:
+                result = method(self, *args, **kwargs)
+            except StorageError:
+                tell(self, seen, *args, **kwargs)
+                raise
             tell(self, seen, *args, **kwargs)
             return result
 

@@ -58,8 +58,11 @@ class WatchingCopies:
             self._judge.writes(self._life, _key(partition), [Batch(result.base_offset, result.last_offset + 1, data)])
 
     def fetched(self, partition: Partition, end_before: int, batches: memoryview, *_: object) -> None:
-        if partition.log.log_end_offset > end_before:
-            self._judge.writes(self._life, _key(partition), batches_in(batches))
+        """As many of the batches as found room."""
+        end = partition.log.log_end_offset
+        if end > end_before:
+            stored = [one for one in batches_in(batches) if one.end_offset <= end]
+            self._judge.writes(self._life, _key(partition), stored)
 
     def cut(self, partition: Partition, end_before: int, *_: object) -> None:
         if partition.log.log_end_offset < end_before:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bifrost.errors import StorageError
@@ -124,10 +124,21 @@ class Flusher:
         if self._parts_left:
             return
         finished, self._round = self._round, []
-        if not self._failed:
+        self._tell(iter(finished if not self._failed else ()))
+
+    def _tell(self, finished: Iterator[tuple[PartitionLog, FlushJob]]) -> None:
+        """Tell logs that they are safe. If one of those that hear of it fails, that is for the loop to report: the
+        others are told all the same, and the next round begins, or nothing would ever be acknowledged again."""
+        told_all = False
+        try:
             for log, job in finished:
                 log.finish_flush(job)
-        self._start_round()
+            told_all = True
+        finally:
+            if told_all:
+                self._start_round()
+            else:
+                self._loop.call_soon(self._tell, finished)
 
     def _fail(self, error: StorageError) -> None:
         if not self._failed:

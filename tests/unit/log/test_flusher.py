@@ -218,3 +218,25 @@ async def test_the_last_word_of_a_sync_is_the_directory(monkeypatch: pytest.Monk
     assert synced.index("/00000000000000000001.log") < len(synced) - 2
     assert synced[-2:] == ["", "/data"]
     assert world.heard == [(0, 2)]
+
+
+async def test_somebody_who_fails_when_told_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
+
+    def fail(_offset: int) -> None:
+        raise RuntimeError("a bug of somebody's")
+
+    world.logs[0].on_durable = fail
+    append(world.logs[0], b"a")
+    append(world.logs[1], b"b")
+    await settle()
+    await world.executor.run()
+    await settle()
+    assert reported == ["a bug of somebody's"]
+    assert world.heard == [(1, 1)]
+    append(world.logs[1], b"c")
+    await settle()
+    await world.executor.run()
+    assert world.heard == [(1, 1), (1, 2)]

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.odin import Odin
+from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import Endpoint
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.messages.brokers import (
@@ -117,7 +118,12 @@ class BrokerLifecycle:
 
     async def until_unfenced(self) -> None:
         """Wait until this broker takes part, as far as its own image knows."""
-        await self._odin.until(lambda image: not image.brokers[self._broker_id].fenced)
+
+        def takes_part(image: MetadataImage) -> bool:
+            known = image.brokers.get(self._broker_id)  # not if it was unregistered meanwhile: it registers again
+            return known is not None and not known.fenced
+
+        await self._odin.until(takes_part)
 
     async def leave(self, timeout_s: float) -> None:
         """Give leaderships away and wait until others have them, or until time is over (controlled shutdown)."""

@@ -119,8 +119,9 @@ class Waiters:
         now = self._loop.time()
         late = [waiter for waiter in self._deadlines if waiter.deadline <= now]
         for waiter in late:
-            del self._deadlines[waiter]
-            waiter.on_deadline()
+            if waiter in self._deadlines:  # an answer before may have let a request begin that settled it
+                del self._deadlines[waiter]
+                waiter.on_deadline()
         if late:
             self._tidy(self._acks)
             self._tidy(self._local_acks)

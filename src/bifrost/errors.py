@@ -14,7 +14,11 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes, as of 4.3."""
+    """Kafka's error codes, as of 4.3. A number that is not among them is of a later version, and a failure."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
     @property
     def retriable(self) -> bool:

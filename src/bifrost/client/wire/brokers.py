@@ -6,8 +6,9 @@ from collections import Counter
 
 from bifrost.client.descriptions import BrokerDescription
 from bifrost.client.wire.cluster import Cluster
-from bifrost.client.wire.failures import TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TryAgain, from_code
 from bifrost.client.wire.patience import Deadline
+from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -23,7 +24,7 @@ def describe_brokers(cluster: Cluster, deadline: Deadline) -> list[BrokerDescrip
         answer = cluster.ask_any(DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse, deadline)
         if answer.error_code:
             failure = from_code(answer.error_code, detail=answer.error_message, bootstrap=str(cluster))
-            raise TryAgain(failure) if known_code(answer.error_code).retriable else failure
+            raise TryAgain(failure) if ErrorCode(answer.error_code).retriable else failure
         metadata = cluster.ask_any(MetadataRequest(topics=None), MetadataResponse, deadline)
         partitions = [partition for topic in metadata.topics for partition in topic.partitions]
         leaders = Counter(partition.leader_id for partition in partitions)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from bifrost.client.errors import BifrostError, TimedOutError, UnknownPartitionError, UnreachableError
 from bifrost.client.wire.connection import Address, Connection
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code
 from bifrost.client.wire.patience import Backoff, Deadline
 from bifrost.client.wire.pool import ConnectionPool
 from bifrost.client.wire.settings import WireSettings
@@ -175,7 +175,7 @@ class Cluster:
 
         def attempt() -> Topic:
             (found,) = self._ask_metadata([name], deadline)
-            code = known_code(found.error_code)
+            code = ErrorCode(found.error_code)
             if code is ErrorCode.NONE:
                 return self._learn(name, found)
             failure = from_code(code, topic=name)

@@ -25,14 +25,6 @@ class TryAgain(Exception):  # noqa: N818 - not an error: it says what to do
         self.failure = failure
 
 
-def known_code(number: int) -> ErrorCode:
-    """The code of an answer; a number that nobody knows yet counts as an unknown failure."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
 def from_code(
     number: int,
     *,
@@ -42,7 +34,7 @@ def from_code(
     bootstrap: str | None = None,
 ) -> BifrostError:
     """The error for a code that an answer carried."""
-    code = known_code(number)
+    code = ErrorCode(number)
     text = detail or f"the broker answered {code.name}" + ("" if code == number else f" ({number})")
     name = _LIBRDKAFKA_NAMES.get(code, code.name)
     made = explain(name, text, topic=topic, partition=partition, bootstrap=bootstrap)

@@ -14,7 +14,7 @@ from bifrost.client.wire.batch_scan import Scan, scan_batches
 from bifrost.client.wire.buffers import BufferPool
 from bifrost.client.wire.cluster import Cluster, Leader
 from bifrost.client.wire.connection import Connection
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code, made_anew
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, made_anew
 from bifrost.client.wire.offsets import EARLIEST, LATEST, list_offsets
 from bifrost.client.wire.patience import Deadline
 from bifrost.errors import ErrorCode, ProtocolError
@@ -192,7 +192,7 @@ class FetchStream:
         return self._taken(result)
 
     def _refused(self, result: PartitionFetchResult) -> BifrostError | TryAgain:
-        code = known_code(result.error_code)
+        code = ErrorCode(result.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
         if code is ErrorCode.CORRUPT_MESSAGE:

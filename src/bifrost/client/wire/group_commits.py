@@ -8,8 +8,9 @@ from typing import Final
 
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.connection import Address
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code
 from bifrost.client.wire.patience import Deadline
+from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -53,7 +54,7 @@ def _coordinator(cluster: Cluster, group: str, deadline: Deadline) -> Address:
 
 
 def _refuse(number: int, what: str) -> None:
-    code = known_code(number)
+    code = ErrorCode(number)
     failure = from_code(number, detail=f"{what}: the broker answered {code.name}")
     raise TryAgain(failure) if code.retriable else failure
 

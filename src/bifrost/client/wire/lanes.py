@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from bifrost.client.changes import Changes
 from bifrost.client.errors import BifrostError, TimedOutError
-from bifrost.client.wire.failures import from_code, known_code
+from bifrost.client.wire.failures import from_code
 from bifrost.client.wire.patience import Backoff
 from bifrost.errors import ErrorCode
 
@@ -151,7 +151,7 @@ class Lane:
 
     def refuse(self, batch: Batch, number: int, detail: str | None) -> tuple[list[Batch], bool]:
         """An answer with an error. Returns what has failed for good, and whether the leader may have moved."""
-        code = known_code(number)
+        code = ErrorCode(number)
         if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self.succeed(batch, -1, -1)
             return [], False

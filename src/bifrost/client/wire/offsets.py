@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from bifrost.client.wire.cluster import Cluster, Leader
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code
 from bifrost.client.wire.patience import Deadline
 from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.log_offsets import (
@@ -82,7 +82,7 @@ def _collect(
     trouble: TryAgain | None = None
     for topic in answer.topics:
         for each in topic.partitions:
-            code = known_code(each.error_code)
+            code = ErrorCode(each.error_code)
             if code is ErrorCode.NONE:
                 there = each.offset >= 0
                 place = OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch) if there else None

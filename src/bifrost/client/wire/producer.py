@@ -15,10 +15,11 @@ from typing import NamedTuple, Self
 from bifrost.client.changes import Changes
 from bifrost.client.errors import ConfigError, InvalidRequestError, TimedOutError
 from bifrost.client.wire.cluster import Cluster
-from bifrost.client.wire.failures import TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TryAgain, from_code
 from bifrost.client.wire.lanes import Batch, Lane, Pending
 from bifrost.client.wire.patience import Deadline
 from bifrost.client.wire.sender import Sender
+from bifrost.errors import ErrorCode
 from bifrost.protocol.batch import BatchHeader, CorruptBatchError, read_header, stamp_producer
 from bifrost.protocol.messages.producers import InitProducerIdRequest, InitProducerIdResponse
 
@@ -138,7 +139,7 @@ class BatchProducer:
         if not answer.error_code:
             return Identity(answer.producer_id, answer.producer_epoch)
         failure = from_code(answer.error_code, bootstrap=str(self._cluster))
-        if known_code(answer.error_code).retriable:
+        if ErrorCode(answer.error_code).retriable:
             raise TryAgain(failure)
         raise failure
 

@@ -11,7 +11,7 @@ from bifrost.client.descriptions import Quorum, QuorumReplica
 from bifrost.client.errors import BifrostError
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.connection import Address
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code
 from bifrost.client.wire.handshake import connect
 from bifrost.client.wire.patience import Deadline
 from bifrost.client.wire.settings import WireSettings
@@ -99,7 +99,7 @@ def _read(answer: DescribeQuorumResponse) -> Quorum:
 
 
 def _failure(number: int, detail: str | None) -> BifrostError:
-    code = known_code(number)
+    code = ErrorCode(number)
     if code in _ELECTION:
         return NoQuorumLeaderError(
             "nobody leads the quorum of controllers", "Are enough of them running? A majority is needed."

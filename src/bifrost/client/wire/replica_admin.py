@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 from bifrost.client.errors import BifrostError, InvalidRequestError
 from bifrost.client.moves.layout import Layout, Place
 from bifrost.client.wire.cluster import Cluster
-from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code, known_code
+from bifrost.client.wire.failures import TRANSPORT_FAILURES, TryAgain, from_code
 from bifrost.client.wire.patience import Deadline
 from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.brokers import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -221,7 +221,7 @@ class ReplicaAdmin:
             if code in (ErrorCode.NONE, fine):
                 return answer
             failure = from_code(code, detail=getattr(answer, "error_message", None), bootstrap=str(self._cluster))
-            raise TryAgain(failure) if known_code(code).retriable else failure
+            raise TryAgain(failure) if ErrorCode(code).retriable else failure
 
         return self._cluster.persist(attempt, deadline)
 

@@ -10,6 +10,7 @@ No other exception type crosses a package boundary on purpose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -203,14 +204,14 @@ _RETRIABLE = frozenset(
 class ApiError(Exception):
     """The request is answered with `code`; `detail` goes into the answer where it has a message field.
 
-    `record_index` names the one record of a batch that is to blame, where that is known (KIP-467).
+    `record_errors` name the records of a batch that are to blame, and why, where that is known (KIP-467).
     """
 
-    def __init__(self, code: ErrorCode, detail: str = "", *, record_index: int | None = None) -> None:
+    def __init__(self, code: ErrorCode, detail: str = "", *, record_errors: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(f"{code.name}: {detail}" if detail else code.name)
         self.code = code
         self.detail = detail
-        self.record_index = record_index
+        self.record_errors = record_errors
 
 
 class ProtocolError(Exception):

@@ -122,6 +122,7 @@ _write(
 )
 _write("keyless_in_compacted", _batch(KEYLESS), _batch(ONE), configs={"cleanup.policy": "compact"})
 _write("keyless_among_keyed_in_compacted", _batch(ONE, KEYLESS), _batch(ONE), configs={"cleanup.policy": "compact"})
+_write("keyless_twice_in_compacted", _batch(KEYLESS, ONE, KEYLESS), configs={"cleanup.policy": "compact"})
 _write("topic_with_a_codec", _batch(ONE), configs={"compression.type": "gzip"})
 
 

@@ -255,6 +255,14 @@ def test_compacted_topics_need_keys(codec: Codec) -> None:
     accept_produced(memoryview(keyed), max_bytes=NO_LIMIT, api_version=9, compacted=True)
 
 
+def test_every_record_without_a_key_is_named() -> None:
+    keys = (None, b"key", None, None)
+    batch = encode_batch([(1000, key, b"value", ()) for key in keys])
+    with pytest.raises(ApiError, match="3 records, from 0 on") as caught:
+        accept_produced(memoryview(batch), max_bytes=NO_LIMIT, api_version=9, compacted=True)
+    assert [index for index, _ in caught.value.record_errors] == [0, 2, 3]
+
+
 def test_compacted_topics_notice_a_count_that_lies() -> None:
     lying = edit(edit(make_batch(3), ">i", 57, 2), ">i", 23, 1)
     accept_produced(memoryview(lying), max_bytes=NO_LIMIT, api_version=9)

@@ -206,8 +206,7 @@ _BEFORE_THE_LOG = frozenset(
 
 def _refused(index: int, error: ApiError, partition: Partition | None) -> PartitionProduceResult:
     result = PartitionProduceResult(index, error.code, error_message=error.detail or None)
-    if error.record_index is not None:
-        result.record_errors = [(error.record_index, error.detail)]
+    result.record_errors = error.record_errors
     if partition is not None and error.code not in _BEFORE_THE_LOG:
         result.log_start_offset = partition.log.log_start_offset
     return result

@@ -28,6 +28,7 @@ from tests.compat.questions import (
     log_dirs,
     offsets,
     produce,
+    producers,
     replicas,
     topics,
 )
@@ -36,7 +37,7 @@ from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 
 _GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets, group_records)
-_OTHERS = (alter_configs, configs, fetch, log_dirs, offsets, produce, replicas, topics)
+_OTHERS = (alter_configs, configs, fetch, log_dirs, offsets, produce, producers, replicas, topics)
 assert all((*_GROUPS, *_OTHERS)), "imported for the questions they register"
 
 RECORD = "BIFROST_RECORD_ANSWERS" in os.environ
@@ -73,7 +74,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("produce-(gzip|zstd)_of_garbage", ".*", _OPAQUE),
     Difference("produce-wrong_max_timestamp", "3:stored.*", _OPAQUE),
     Difference("produce-(far_future|append_time_bit_for_append_time)", r".*\.record_errors.*", _OPAQUE),
-    Difference("(produce|create_partitions)-.*", r".*\.error_message", _EXPLAINS, always=False),
+    Difference("(produce|create_partitions|describe_producers)-.*", r".*\.error_message", _EXPLAINS, always=False),
     Difference("alter_partition_reassignments-give_up_what_does_not_move", r".*\.error_message", _EXPLAINS),
     Difference(
         "produce-(old_magic|length_beyond_the_bytes|(empty|short|cut)_records|two_batches|message_set_v1|unknown_magic)",

@@ -18,6 +18,7 @@ VERSIONS = {
     "create_topics": range(2, 8),
     "delete_topics": range(1, 7),
     "init_producer_id": range(6),
+    "describe_producers": range(1),
     "offset_for_leader_epoch": range(2, 5),
     "describe_configs": range(1, 5),
     "alter_configs": range(3),

@@ -28,6 +28,7 @@ _UNORDERED = {
     "results": ("group_id",),
     "members": ("member_id",),
     "topic_partitions": ("topic_id",),
+    "active_producers": ("producer_epoch",),
 }
 """Lists whose order is a hash map's, by what they are put in order here."""
 

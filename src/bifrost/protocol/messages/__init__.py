@@ -33,6 +33,7 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "log_offsets",
     ApiKey.INIT_PRODUCER_ID: "producers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "producers",
+    ApiKey.DESCRIBE_PRODUCERS: "producers",
     ApiKey.SASL_HANDSHAKE: "sasl",
     ApiKey.SASL_AUTHENTICATE: "sasl",
     ApiKey.FIND_COORDINATOR: "groups",

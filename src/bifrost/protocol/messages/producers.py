@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from bifrost.protocol.apis import ApiKey
-from bifrost.protocol.schema import I16, I32, I64, Message, since
+from bifrost.protocol.schema import I16, I32, I64, Message, Struct, since
 
 
 class InitProducerIdRequest(Message, api=ApiKey.INIT_PRODUCER_ID, versions=range(6), flexible=2):
@@ -37,3 +37,39 @@ class AllocateProducerIdsResponse(Message, api=ApiKey.ALLOCATE_PRODUCER_IDS, ver
     error_code: I16 = 0
     producer_id_start: I64 = -1
     producer_id_len: I32 = 0
+
+
+class DescribeProducersTopic(Struct):
+    name: str
+    partition_indexes: list[I32]
+
+
+class DescribeProducersRequest(Message, api=ApiKey.DESCRIBE_PRODUCERS, versions=range(1), flexible=0):
+    topics: list[DescribeProducersTopic]
+
+
+class ProducerState(Struct):
+    producer_id: I64
+    # An epoch has 16 bits everywhere else.
+    producer_epoch: I32
+    last_sequence: I32 = -1
+    last_timestamp: I64 = -1
+    coordinator_epoch: I32
+    current_txn_start_offset: I64 = -1
+
+
+class DescribeProducersPartitionResponse(Struct):
+    partition_index: I32
+    error_code: I16 = 0
+    error_message: str | None = None
+    active_producers: list[ProducerState]
+
+
+class DescribeProducersTopicResponse(Struct):
+    name: str
+    partitions: list[DescribeProducersPartitionResponse]
+
+
+class DescribeProducersResponse(Message, api=ApiKey.DESCRIBE_PRODUCERS, versions=range(1), flexible=0):
+    throttle_time_ms: I32 = 0
+    topics: list[DescribeProducersTopicResponse]

@@ -21,7 +21,7 @@ from tests.compat.readers import numbers, write
 from tests.compat.servers import PrivateServer
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.skipif(FOREIGN is not None, reason="kills brokers"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.skipif(FOREIGN is not None, reason="kills brokers")
 
 MESSAGES = 1500
 PARTITIONS = 2

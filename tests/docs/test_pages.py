@@ -24,7 +24,7 @@ NOT_RUN = {
 FOUND = {page: blocks(page, (ROOT / page).read_text(encoding="utf-8")) for page in pages()}
 
 
-@pytest.mark.timeout(300)  # Spark starts in one of them
+@pytest.mark.timeout(600)  # Spark starts in one of them
 @pytest.mark.parametrize("page", [page for page, found in FOUND.items() if found])
 def test_every_block_does_what_its_page_says(page: str, tmp_path: Path, note: list[Block]) -> None:
     with Story(tmp_path) as story:

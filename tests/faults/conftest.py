@@ -16,7 +16,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.timeout(300))
             # kafka-python reads a message definition when it is first used.
             for name in ("read_text", "open_text"):
                 item.add_marker(pytest.mark.filterwarnings(f"ignore:{name} is deprecated:DeprecationWarning"))

@@ -26,7 +26,7 @@ from tests.fuzz.cases import SECONDS, kept, report, until
 from tests.fuzz.frames import VERSIONS, valid_batch, valid_frame
 from tests.fuzz.mutation import mutate, spoil_frame
 
-pytestmark = pytest.mark.timeout(SECONDS + 120)
+pytestmark = pytest.mark.timeout(SECONDS + 300)
 
 ALLOCATED_PER_CASE = 100_000
 ALLOCATED_PER_BYTE = 200

@@ -37,7 +37,7 @@ from tests.fuzz.cases import SECONDS, report, until
 from tests.fuzz.frames import NOW
 from tests.fuzz.mutation import mutate
 
-pytestmark = pytest.mark.timeout(SECONDS + 120)
+pytestmark = pytest.mark.timeout(SECONDS + 300)
 
 
 class Kind(NamedTuple):

@@ -18,7 +18,7 @@ from tests.fuzz.mutation import spoil_frame
 from tests.integration.conftest import create_topic
 from tests.integration.wire import Wire, batch
 
-pytestmark = pytest.mark.timeout(SECONDS + 120)
+pytestmark = pytest.mark.timeout(SECONDS + 300)
 
 WITNESS = "witness"
 CASES_PER_CHECK = 25

@@ -31,7 +31,6 @@ from tests.integration.wire import ClosedByPeerError, Wire, batch
 from tests.waiting import eventually
 
 pytestmark = [
-    pytest.mark.timeout(180),
     pytest.mark.xdist_group("groups"),
     pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning"),
 ]

@@ -191,7 +191,10 @@ def _join(guest: Guest, *, detach: bool, as_json: bool) -> None:
     if supervisor is None:
         fail(f"the cluster on {guest.data} has ended", code=1)
     before = guest.log.stat().st_size if guest.log.exists() else 0
-    wish = wishes.make(guest.data, wishes.Join(guest.id, guest.listener, dict(guest.own)), supervisor)
+    try:
+        wish = wishes.make(guest.data, wishes.Join(guest.id, guest.listener, dict(guest.own)), supervisor)
+    except ProcessLookupError:
+        fail(f"the cluster on {guest.data} has ended", code=1)
     try:
         while wishes.is_open(wish) and record.supervisor(guest.data) == supervisor:
             time.sleep(_POLL_S)

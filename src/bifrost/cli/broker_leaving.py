@@ -96,8 +96,14 @@ def _stop_here(admin: ReplicaAdmin, broker: int, node: NodeRecord, data: Path) -
 
     supervisor = record.supervisor(data)
     if supervisor is not None:
-        wish = wishes.make(data, wishes.Retire(node.name), supervisor)
-        _wait(lambda: not wishes.is_open(wish), f"{node.name} did not stop in {_STOP_S:g} s")
+        try:
+            wish = wishes.make(data, wishes.Retire(node.name), supervisor)
+        except ProcessLookupError:  # it has ended in this moment, and its nodes with it
+            fail(f"the cluster on {data} has ended", code=1)
+        _wait(
+            lambda: not wishes.is_open(wish) or record.supervisor(data) != supervisor,
+            f"{node.name} did not stop in {_STOP_S:g} s",
+        )
     _wait(lambda: broker in admin.layout().fenced, f"{node.name} has stopped, but the cluster still counts it in")
 
 

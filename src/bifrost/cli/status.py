@@ -125,15 +125,12 @@ def _ask_odins(nodes: list[NodeRecord]) -> tuple[int | None, NodeRecord | None]:
     from concurrent.futures import ThreadPoolExecutor
 
     from bifrost.client.wire.connection import Address
-    from bifrost.client.wire.quorum import answers, ask_controller
+    from bifrost.client.wire.quorum import hear_controller
 
     def ask(node: NodeRecord) -> tuple[int, bool]:
         host, port = node.address.rsplit(":", 1)
-        address = Address(host, int(port))
-        quorum = ask_controller(address, _ANSWER_S)
-        if quorum is None or quorum.leader != node.id:
-            return -1, answers(address, _ANSWER_S)
-        return quorum.epoch, True
+        greets, quorum = hear_controller(Address(host, int(port)), _ANSWER_S)
+        return (-1 if quorum is None or quorum.leader != node.id else quorum.epoch), greets
 
     odins = [node for node in nodes if "controller" in node.roles]
     if not odins:

@@ -5,7 +5,7 @@ Brokers pass it on to the leader, so any of them may be asked; a controller itse
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from bifrost.client.descriptions import Quorum, QuorumReplica
 from bifrost.client.errors import BifrostError
@@ -45,28 +45,33 @@ def describe_quorum(cluster: Cluster, deadline: Deadline) -> Quorum:
     return cluster.persist(attempt, deadline, even_if_unreachable=False)
 
 
-def ask_controller(address: Address, timeout_s: float) -> Quorum | None:
-    """What the controller that listens there knows as the leader; None if it does not lead, or does not answer."""
+class ControllerWord(NamedTuple):
+    """What came of asking one controller."""
+
+    greets: bool
+    """A process that hangs takes connections and does not."""
+    quorum: Quorum | None
+    """What it knows as the leader; None if it does not lead, or does not answer."""
+
+
+def hear_controller(address: Address, timeout_s: float) -> ControllerWord:
+    """Whether the controller that listens there lives, and what it has to say if it leads."""
     deadline = Deadline(timeout_s)
     try:
         connection = connect(address, WireSettings(), None, deadline)
     except TRANSPORT_FAILURES:
-        return None
+        return ControllerWord(False, None)
     try:
-        return _read(connection.ask(_question(), DescribeQuorumResponse, deadline))
+        return ControllerWord(True, _read(connection.ask(_question(), DescribeQuorumResponse, deadline)))
     except (NoQuorumLeaderError, *TRANSPORT_FAILURES):
-        return None
+        return ControllerWord(True, None)
     finally:
         connection.close()
 
 
-def answers(address: Address, timeout_s: float) -> bool:
-    """Whether somebody greets there; a process that hangs takes connections and does not."""
-    try:
-        connect(address, WireSettings(), None, Deadline(timeout_s)).close()
-    except TRANSPORT_FAILURES:
-        return False
-    return True
+def ask_controller(address: Address, timeout_s: float) -> Quorum | None:
+    """What the controller that listens there knows as the leader; None if it does not lead, or does not answer."""
+    return hear_controller(address, timeout_s).quorum
 
 
 def _question() -> DescribeQuorumRequest:

@@ -202,5 +202,6 @@ def _read_plan(path: Path, layout: Layout) -> Assignment:
         example = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'
         fail(f"{path} is no plan", hint=f"One looks like this: {example}", code=2)
     for tp in plan:
-        _partitions(layout, *tp)
+        if tp not in layout.places:
+            _partitions(layout, *tp)  # tells what is wrong with it
     return dict(sorted(plan.items()))

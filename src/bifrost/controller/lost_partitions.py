@@ -78,6 +78,7 @@ class LostPartitions:
     async def survivors_of(self, named: Sequence[tuple[str, int]] | None) -> LogEnds:
         """What those say who live, of the partitions without a leader that are named, or of all."""
         image, live = self._controller.image, self._controller.image.active_brokers()
+        wanted = None if named is None else set(named)
         lost = [
             LostPartition(
                 topic.topic_id,
@@ -87,7 +88,7 @@ class LostPartitions:
                 tuple(broker for broker in state.replicas if broker in live),
             )
             for topic, partition, state in image.locate(image.index.led(NO_LEADER))
-            if named is None or (topic.name, partition) in named
+            if wanted is None or (topic.name, partition) in wanted
         ]
         return await self.log_ends(lost)
 

@@ -1,13 +1,14 @@
 """A rate for replicas that catch up, as Kafka's own tools set it: per broker, for the replicas that topics list.
 
-The rate counts for replicas that are listed and not in sync, on both sides. It outlives the command that set it, as the
-moves do. A broker may have a rate of its operator's from before, and topics may list replicas of theirs: both are as
-they were once the moves are over that `Throttle` was told of, and nobody else's are touched.
+The rate counts for replicas that are listed and not in sync: in Kafka on both sides, in Bifrost on the follower's. It
+outlives the command that set it, as the moves do. A broker may have a rate of its operator's from before, and topics
+may list replicas of theirs: both are as they were once the moves are over that `Throttle` was told of, and nobody
+else's are touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from bifrost.client.moves.layout import Assignment, Layout, Place
@@ -109,7 +110,7 @@ def unthrottle(admin: ReplicaAdmin, topics: Iterable[str], brokers: Iterable[int
 def throttled_partitions(admin: ReplicaAdmin, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
     """Those of which replicas are listed one by one, as moves do it."""
     present = admin.topic_configs(sorted({tp.topic for tp in partitions}), REPLICAS)
-    return sorted(tp for tp in partitions if _brokers_listed({tp.topic: present.get(tp.topic, {})}, {tp}))
+    return sorted({tp for tp, _ in _listed(present)} & set(partitions))
 
 
 def _listing(place: Place, replicas: tuple[int, ...]) -> tuple[list[int], list[int]]:
@@ -119,13 +120,15 @@ def _listing(place: Place, replicas: tuple[int, ...]) -> tuple[list[int], list[i
 
 
 def _brokers_listed(present: Mapping[str, Mapping[str, str]], partitions: Collection[TopicPartition]) -> set[int]:
-    found = set()
+    return {broker for tp, broker in _listed(present) if tp in partitions}
+
+
+def _listed(present: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[TopicPartition, int]]:
+    """The replicas that these configs of topics name one by one."""
     for topic, configs in present.items():
         for entry in (each for value in configs.values() for each in _split(value) if each != _ALL):
             partition, _, broker = entry.partition(":")
-            if TopicPartition(topic, int(partition)) in partitions:
-                found.add(int(broker))
-    return found
+            yield TopicPartition(topic, int(partition)), int(broker)
 
 
 def _split(value: str | None) -> list[str]:

@@ -4,7 +4,7 @@ Start: metadata, then logs, then the registration that renews this node's leader
 Stop is the reverse, but for what others take over: that is given away while the doors are open. A node that cannot
 start says why in a sentence (`StartError`). A node that meets a bug of its own stops before it writes anything else.
 
-`real_node` is the only place that builds a real clock, disk and network.
+`real_node` builds one on a real clock, disk and network; every other user passes in its own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StoppedError(Exception):
 
 
 class Node:
-    """A broker and its controller in one process."""
+    """A broker, a controller, or both, in one process."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Several nodes on one machine: who they are, where they listen, who watches over them. Starts no node by itself."""
+"""Several nodes on one machine: who they are, where they listen, and a supervisor to start and watch them."""

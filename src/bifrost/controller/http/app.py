@@ -5,7 +5,6 @@ The page loads nothing from elsewhere: whoever runs a cluster may have no way to
 
 from __future__ import annotations
 
-import logging
 from importlib.resources import files
 from typing import Any, Final
 
@@ -22,8 +21,6 @@ from bifrost.controller.http import answers, changes, overview, routes, views
 from bifrost.controller.http.access import Access
 from bifrost.controller.http.side import ClusterSide
 from bifrost.errors import ApiError, ErrorCode
-
-_log = logging.getLogger(__name__)
 
 _SHAPES: Final = (
     answers.ErrorView,

@@ -24,7 +24,6 @@ from bifrost.protocol.messages.log_offsets import (
 )
 
 _LATEST: Final = -1
-_ANSWER_BYTES_MAX: Final = 16 << 20
 
 
 class EndOffsets:

@@ -38,6 +38,16 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNode]:
     node.stop()
 
 
+def test_the_cluster_in_a_few_numbers(node: EmbeddedNode) -> None:
+    found = ask(node, "/v1/cluster").json
+    expected = {"node": 0, "role": "leader", "active_controller": 0, "brokers_alive": 1, "brokers_fenced": 0}
+    assert {name: found[name] for name in expected} == expected
+    assert (found["partitions_without_leader"], found["partitions_under_replicated"]) == (0, 0)
+    assert found["topics"] >= 1
+    assert found["partitions"] >= found["topics"] + 1
+    assert found["cluster_id"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "error", "words"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +25,8 @@ from tests.waiting import PATIENCE_S, eventually
 
 @pytest.fixture
 def realm() -> Iterator[Cluster]:
-    with Cluster(brokers=3, odins=3) as cluster:
+    """Sessions outlast every test: whoever is fenced here was missed, and not waited for."""
+    with Cluster(brokers=3, odins=3, broker_session_timeout_ms=600_000) as cluster:
         yield cluster
 
 
@@ -127,16 +127,14 @@ def test_without_a_majority_nothing_changes_and_reads_go_on(realm: Cluster) -> N
 
 
 def test_a_broker_that_dies_together_with_the_active_odin_is_missed_soon(realm: Cluster) -> None:
-    """The next Odin never had a connection to it whose end it could notice, and its session would last nine seconds."""
+    """The next Odin never had a connection to it whose end it could notice, and does not wait for its session."""
     admin = admin_of(realm, 1)
     create(admin, "orders")
     eventually(lambda: leaders(admin, "orders") == {0: 0, 1: 1, 2: 2})
     gone = active(realm)
-    started = time.monotonic()
     realm.brokers[0].kill()
     gone.kill()
     eventually(lambda: leaders(admin, "orders")[0] == -1, "the dead broker leads nothing")
-    assert time.monotonic() - started < 8.0, "its death was seen, not waited for"
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])

@@ -13,6 +13,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bifrost.broker.server import Server
+from bifrost.errors import ErrorCode
+from bifrost.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from bifrost.raft.core.effects import Effects
 from bifrost.raft.core.node import RaftNode
 from bifrost.realm.ports import ReservedPorts
@@ -20,6 +22,7 @@ from bifrost.realm.record import lock_holder
 from bifrost.testing import Cluster
 from bifrost.testing.cluster import AnyNode
 from tests.integration.command import environment
+from tests.integration.wire import Wire
 from tests.waiting import PATIENCE_S, eventually
 
 
@@ -61,6 +64,18 @@ def test_any_broker_answers_and_leaders_stand_in_rotation(realm: Cluster) -> Non
         producer.produce("orders", b"x", key=b"%d" % number)
     assert producer.flush(20) == 0
     assert active(realm) in realm.odins
+
+
+def test_any_odin_passes_on_what_only_the_active_one_decides(realm: Cluster) -> None:
+    followers = [odin for odin in realm.odins if odin is not active(realm)]
+    for number, odin in enumerate(followers):
+        topic = CreatableTopic(name=f"asked-{number}", num_partitions=2, replication_factor=3)
+        with Wire(odin.address) as wire:
+            (made,) = wire.call(7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
+            (again,) = wire.call(7, CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
+        assert (made.error_code, made.num_partitions) == (ErrorCode.NONE, 2)
+        assert again.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    eventually(lambda: {"asked-0", "asked-1"} <= set(admin_of(realm, 0).list_topics(timeout=10).topics))
 
 
 def test_another_odin_takes_over_and_nothing_is_forgotten(realm: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""How a broker asks the active controller, wherever that is: in this process, or behind a connection that is kept.
+"""How a node asks the active controller, wherever that is: in this process, or behind a connection that is kept.
 
 The quorum may be electing when somebody asks. Then the channel waits for the outcome, up to a limit, so that whoever
 asks need not know. Clients are told to try again when the limit is reached (NOT_CONTROLLER).

@@ -16,11 +16,15 @@ _PATIENCE_MS: Final = 30_000
 """How long what a client asked may wait for an election, or for its commit; clients themselves wait a minute."""
 
 
+def request_channel(odin: Odin, transport: Transport) -> ControllerChannel:
+    """For what may take long, and for what clients ask of a node that does not lead the quorum."""
+    return ControllerChannel(odin, transport, answer_here, patience_ms=_PATIENCE_MS, purpose="requests")
+
+
 def membership(
     settings: Settings, odin: Odin, transport: Transport, rng: Random
-) -> tuple[ControllerChannel, ControllerChannel, BrokerLifecycle]:
-    """The channel for requests, the one for heartbeats, and the lifecycle that beats on it."""
-    channel = ControllerChannel(odin, transport, answer_here, patience_ms=_PATIENCE_MS, purpose="requests")
+) -> tuple[ControllerChannel, BrokerLifecycle]:
+    """The channel for heartbeats, and the lifecycle that beats on it."""
     heartbeats = ControllerChannel(
         odin,
         transport,
@@ -35,4 +39,4 @@ def membership(
         incarnation=rng.randbytes(16),
         session_timeout_ms=settings.broker_session_timeout_ms,
     )
-    return channel, heartbeats, lifecycle
+    return heartbeats, lifecycle

@@ -27,7 +27,7 @@ from bifrost.broker.http_side import HttpSide, open_http
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
-from bifrost.broker.membership import membership
+from bifrost.broker.membership import membership, request_channel
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
@@ -156,7 +156,8 @@ class Node:
         logs = await self._open_logs(image, live)
         live.follow(self._server.reconfigure)
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
-        channel, heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
+        (channel,) = self._channels
+        heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
         self._channels, self._lifecycle = [channel, heartbeats], lifecycle
         await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
         waiters = Waiters(self._loop)
@@ -234,6 +235,8 @@ class Node:
             on_failure=self._on_bug,
         )
         self._odin = odin
+        channel = request_channel(odin, self._transport)
+        self._channels, odin.forward = [channel], channel.forward
         if self.settings.http is not None:
             self._http_side = HttpSide(odin, self.settings, self._transport)  # before the first change is applied
         await odin.wait_for_candidates()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 from typing import Final
@@ -53,9 +53,15 @@ _APPLY_BYTES: Final = 16 << 10
 _APPLY_BYTES_BROKER: Final = 1 << 10
 """A broker makes files for each partition that is new, a millisecond or so: some ten of them."""
 
+Forward = Callable[[bytes, str], Awaitable[bytes]]
+"""Brings a request from that client, header and all, to the active controller, and its answer back."""
+
 
 class Odin:
     """Made by `open`, from what is on disk. `image` is read by everybody; `controller` answers while it is active."""
+
+    forward: Forward
+    """What is asked of this node while another one leads. Given by the node, which has the connections for it."""
 
     def __init__(
         self,

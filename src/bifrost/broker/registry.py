@@ -4,8 +4,8 @@ There is one for the listeners that clients use (`APIS`), and one for those of t
 is registered where it is written, with the versions that it answers. Most handlers see one message class,
 whatever version travelled; Produce and Fetch are raw: they read the frame in place and write their own answer.
 
-What only the active controller may decide is in both tables (`admin_api`): a broker passes it on, unless its own node
-is the one.
+What only the active controller may decide is in both tables (`admin_api`): every other node, Heimdall or Odin, passes
+it on.
 
 This is the only file that may catch everything: here a bug becomes UNKNOWN_SERVER_ERROR, a line in the log and a
 counter, and never a crash of somebody else's request.
@@ -58,7 +58,7 @@ class Api:
     handler: Callable[..., Any]
     on_error: ErrorAnswer | None = None
     is_for_anybody: bool = False
-    """Whether a broker may pass it on for a client."""
+    """Whether another node may pass it on for a client."""
 
 
 APIS: dict[int, Api] = {}
@@ -124,15 +124,22 @@ def admin_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None)
         answer = on_error or _default_error(key)
         here = _starter(handler, answer, ControllerContext)
 
-        def start(
+        def at_controller(
+            odin: Odin, connection: Connection, header: RequestHeader, frame: memoryview, at: int
+        ) -> Buffers | Reply | None:
+            if odin.controller.is_active:
+                return here(odin, connection, header, frame, at)
+            return _pass_on(answer, odin, connection, header, frame, at)
+
+        def at_broker(
             broker: Broker, connection: Connection, header: RequestHeader, frame: memoryview, at: int
         ) -> Buffers | Reply | None:
-            if broker.odin.controller.is_active:
-                return here(broker.odin, connection, header, frame, at)
-            return _pass_on(answer, broker, connection, header, frame, at)
+            return at_controller(broker.odin, connection, header, frame, at)
 
-        _register(APIS, Api(key, versions, versions.start, start, handler))
-        _register(CONTROLLER_APIS, Api(key, versions, versions.start, here, handler, answer, is_for_anybody=True))
+        _register(APIS, Api(key, versions, versions.start, at_broker, handler))
+        _register(
+            CONTROLLER_APIS, Api(key, versions, versions.start, at_controller, handler, answer, is_for_anybody=True)
+        )
         return handler
 
     return register
@@ -147,12 +154,12 @@ def _starter(handler: Handler, on_error: ErrorAnswer, kind: Callable[..., Contex
 
 
 def _pass_on(
-    on_error: ErrorAnswer, broker: Broker, connection: Connection, header: RequestHeader, frame: memoryview, at: int
+    on_error: ErrorAnswer, odin: Odin, connection: Connection, header: RequestHeader, frame: memoryview, at: int
 ) -> Reply:
     """Let the active controller answer (KIP-590). The request is read here all the same: a broken one ends here."""
     request, _ = _reader(header.api_key, header.api_version)(frame, at)
     reply = Reply(connection)
-    pending = asyncio.ensure_future(broker.channel.forward(bytes(frame), connection.peer))
+    pending = asyncio.ensure_future(odin.forward(bytes(frame), connection.peer))
     reply.cancel = pending.cancel
 
     def finish(done: asyncio.Future[bytes]) -> None:
@@ -180,7 +187,7 @@ async def answer_here(odin: Odin, request: Message) -> Message:
 
 
 async def answer_inside(odin: Odin, connection: Connection | None, frame: bytes) -> bytes:
-    """The answer to a request that a broker passed on, header and all; ApiError if it is not to be passed on."""
+    """The answer to a request that a node passed on, header and all; ApiError if it is not to be passed on."""
     header, at = read_request_header(frame)
     entry = CONTROLLER_APIS.get(header.api_key)
     if entry is None or not entry.is_for_anybody or header.api_version not in entry.versions:
@@ -192,7 +199,7 @@ async def answer_inside(odin: Odin, connection: Connection | None, frame: bytes)
         answer = await answer if isinstance(answer, Awaitable) else answer
     except ApiError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
-            raise  # the broker asks somebody else
+            raise  # the node that passed it on asks somebody else
         assert entry.on_error is not None, f"{entry.key.name} has no way to refuse"
         answer = entry.on_error(request, error.code, error.detail)
     return b"".join(map(bytes, _encode(header, answer)))[LENGTH_BYTES:]  # type: ignore[arg-type]

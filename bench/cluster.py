@@ -10,12 +10,15 @@ import sys
 
 from bench.clusters import COMBINED, SEPARATE
 from bench.question import FULL, QUICK
-from bench.questions import quorum, replication
+from bench.questions import catching_up, quorum, replication
 from bench.run import Part, Programme, main
 
 CLUSTERS = Programme(
     command="bench.cluster",
-    parts=(Part(SEPARATE, quorum.QUESTIONS, quorum.warm_up), Part(COMBINED, replication.QUESTIONS)),
+    parts=(
+        Part(SEPARATE, quorum.QUESTIONS, quorum.warm_up),
+        Part(COMBINED, (*replication.QUESTIONS, *catching_up.QUESTIONS)),
+    ),
     full=dataclasses.replace(
         FULL,
         idle_seconds=5.0,
@@ -24,6 +27,7 @@ CLUSTERS = Programme(
         minutes_max=45.0,
         kills=10,
         topics=1_000,
+        missed_bytes=2_000_000_000,
         cluster_partitions=(1_000, 5_000),
     ),
     quick=dataclasses.replace(
@@ -32,6 +36,7 @@ CLUSTERS = Programme(
         minutes_max=10.0,
         kills=1,
         topics=100,
+        missed_bytes=200_000_000,
         cluster_partitions=(100, 500),
     ),
     picture="latest-clusters.png",

@@ -86,6 +86,7 @@ class Effort:
     minutes_max: float
     kills: int = 0
     topics: int = 0
+    missed_bytes: int = 0
     cluster_partitions: tuple[int, int] = (0, 0)
 
 

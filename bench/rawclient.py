@@ -20,6 +20,7 @@ JOBS: dict[str, Callable[[Job], Result]] = {
     "fill": produce.fill,
     "fetch": fetch.fetch,
     "sync": latency.sync,
+    "sync_while_copied": latency.sync_while_copied,
     "paced": latency.paced,
     "idle": idle.idle,
     "form": groups.form,

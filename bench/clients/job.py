@@ -48,6 +48,8 @@ class Job:
     rounds: int = 0
     session_ms: int = 10_000
     beat_seconds: float = 0.025
+    copied: str = ""  # a topic that a replica catches up with
+    copies: int = 0
     victims: list[int] = dataclasses.field(default_factory=list)  # processes that the job kills
 
     def port_of(self, partition: int) -> int:

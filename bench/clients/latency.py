@@ -5,38 +5,88 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import threading
 import time
+from collections.abc import Callable
 
-from bench import wire
+from bench import cluster_wire, wire
+from bench.admin import Admin
 from bench.clients.job import ANSWER_SECONDS_MAX, Job, RefusedError, Result, connect, costs, percentiles
 from bench.procfs import Meter
 
+_LOOK_SECONDS = 0.02
 
-def sync(job: Job) -> Result:
-    """One request at a time on one connection: what a caller that waits for each acknowledgement feels."""
-    request = wire.produce(job.topic, [(0, wire.record_batch(job.record_bytes, job.records))], acks=job.acks)
-    answer_bytes, position = len(wire.produce_answer(job.topic, [0])), wire.produce_error_position(job.topic)
-    sock, buffer = connect(job.port_of(0)), bytearray(answer_bytes)
 
-    def run(seconds: float) -> list[int]:
+class _Caller:
+    """Writes one record after the other on one connection, each when the one before is acknowledged."""
+
+    def __init__(self, job: Job) -> None:
+        self._request = wire.produce(job.topic, [(0, wire.record_batch(job.record_bytes, job.records))], acks=job.acks)
+        self._answer = bytearray(len(wire.produce_answer(job.topic, [0])))
+        self._error_position = wire.produce_error_position(job.topic) + 1
+        self._sock = connect(job.port_of(0))
+
+    def run(self, seconds: float, ended: Callable[[], bool] = lambda: False) -> list[int]:
+        """How many nanoseconds each took, for so long, or until `ended`."""
+        sock, request, answer = self._sock, self._request, self._answer
+        answer_bytes, position = len(answer), self._error_position
         taken: list[int] = []
         end = time.perf_counter_ns() + int(seconds * 1e9)
         before = time.perf_counter_ns()
-        while before < end:
+        while before < end and not ended():
             sock.send(request)
-            if sock.recv_into(buffer, answer_bytes, socket.MSG_WAITALL) != answer_bytes or buffer[position + 1]:
-                raise RefusedError(f"unexpected answer {buffer.hex()}")
+            if sock.recv_into(answer, answer_bytes, socket.MSG_WAITALL) != answer_bytes or answer[position]:
+                raise RefusedError(f"unexpected answer {answer.hex()}")
             after = time.perf_counter_ns()
             taken.append(after - before)
             before = time.perf_counter_ns()
         return taken
 
-    run(job.warm_seconds)
+    def close(self) -> None:
+        self._sock.close()
+
+
+def sync(job: Job) -> Result:
+    """What a caller that waits for each acknowledgement feels."""
+    caller = _Caller(job)
+    caller.run(job.warm_seconds)
     meter, started = Meter(job.pids), time.perf_counter()
-    taken = run(job.seconds)
+    taken = caller.run(job.seconds)
     seconds, usage = time.perf_counter() - started, meter.read()
-    sock.close()
+    caller.close()
     return {"requests": len(taken), **percentiles(taken), **costs(usage, seconds)}
+
+
+def sync_while_copied(job: Job) -> Result:
+    """The same while a replica catches up with `copied`: from when it is in sync with the caller's own topic, whose
+    writes wait for it from then on, until it is with the other."""
+    caller, own, copied = _Caller(job), _Copies(job, job.topic), _Copies(job, job.copied)
+    caller.run(ANSWER_SECONDS_MAX, own.complete.is_set)
+    meter, started = Meter(job.pids), time.perf_counter()
+    taken = caller.run(ANSWER_SECONDS_MAX, copied.complete.is_set)
+    seconds, usage = time.perf_counter() - started, meter.read()
+    caller.close()
+    if not copied.complete.is_set() or not taken:
+        raise RefusedError(f"{job.copied}: {'copied too soon' if not taken else 'not copied in time'}")
+    return {"requests": len(taken), **percentiles(taken), **costs(usage, seconds)}
+
+
+class _Copies:
+    """Looks, in a thread of its own, for the moment at which all copies of a topic are in sync."""
+
+    def __init__(self, job: Job, topic: str) -> None:
+        self.complete = threading.Event()
+        self._job = job
+        self._topic = topic
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        admin = Admin(self._job.port_of(0))
+        while not self.complete.is_set():
+            led = cluster_wire.read_metadata(admin.ask(cluster_wire.metadata(self._topic)))
+            if all(partition.in_sync == self._job.copies for partition in led):
+                self.complete.set()
+            time.sleep(_LOOK_SECONDS)
 
 
 def paced(job: Job) -> Result:

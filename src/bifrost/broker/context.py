@@ -19,6 +19,7 @@ from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
 from bifrost.broker.replica_fetches import ReplicaFetches
+from bifrost.broker.replica_session import CatchUpLimits
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
@@ -52,6 +53,7 @@ class Broker:
     waiters: Waiters
     metadata: MetadataCache
     producer_ids: ProducerIds
+    catch_up_limits: CatchUpLimits
     groups: GroupCoordinator
     on_bug: Callable[[BaseException], None]
     """A promise of ours was broken: the node must stop before it writes anything else."""
@@ -80,7 +82,11 @@ class Broker:
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, self.rng)
         self.replica_fetches = ReplicaFetches(
-            self.find_partition, loop=self.loop, rng=self.rng, on_storage_error=self.on_storage_error
+            self.find_partition,
+            loop=self.loop,
+            rng=self.rng,
+            on_storage_error=self.on_storage_error,
+            limits=self.catch_up_limits,
         )
 
     def rack_of(self, broker_id: NodeId) -> str | None:

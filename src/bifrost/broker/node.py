@@ -4,7 +4,7 @@ Start: metadata, then logs, then the registration that renews this node's leader
 Stop is the reverse, but for what others take over: that is given away while the doors are open. A node that cannot
 start says why in a sentence (`StartError`). A node that meets a bug of its own stops before it writes anything else.
 
-`real_node` builds one on a real clock, disk and network; every other user passes in its own.
+Its clock, disk and network are passed in: `real_node` has those of this machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bifrost.broker.publisher import Publisher
 from bifrost.broker.replicating import Replication
 from bifrost.broker.server import Server
 from bifrost.broker.waiters import Waiters
-from bifrost.clock import Clock, SystemClock
+from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
@@ -43,10 +43,8 @@ from bifrost.log.config import FlushPolicy
 from bifrost.log.disk import Disk
 from bifrost.log.log_directory import LogDirectory, claim_directories
 from bifrost.log.manager import LogManager
-from bifrost.log.memory_disk import MemoryDisk
-from bifrost.log.real_disk import RealDisk
 from bifrost.metrics import Metrics
-from bifrost.peers.transport import TcpTransport, Transport
+from bifrost.peers.transport import Transport
 from bifrost.replication.manager import ReplicaManager
 from bifrost.settings import Settings
 from bifrost.types import NodeId
@@ -157,9 +155,7 @@ class Node:
         live.follow(self._server.reconfigure)
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
         (channel,) = self._channels
-        heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
-        self._channels, self._lifecycle = [channel, heartbeats], lifecycle
-        await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
+        lifecycle = await self._join(odin)
         waiters = Waiters(self._loop)
         metadata = MetadataCache(image, node_id, self._loop.time)
         self._groups = GroupCoordinator(
@@ -172,7 +168,7 @@ class Node:
             on_storage_error=self._on_storage_error,
         )
         self._replication = replication = Replication(
-            self.settings,
+            live,
             image,
             lifecycle,
             channel,
@@ -211,6 +207,7 @@ class Node:
             waiters=waiters,
             metadata=metadata,
             producer_ids=ProducerIds(channel, node_id, lifecycle.epoch),
+            catch_up_limits=replication.catch_up_limits,
             groups=self._groups,
             metrics=self.metrics,
             on_bug=self._on_bug,
@@ -218,10 +215,18 @@ class Node:
         keeping = look_after(logs, self._replicas, publisher, image, self.settings, self._stops_within)
         self._spawn(keeping, "housekeeping")
         self._spawn(self._groups.run(), "group coordinator")
-        replication.start(live, self._stops_within)
+        replication.start(self._stops_within)
         await self._server.serve(broker)
         self._heartbeats = self._spawn(lifecycle.run(self.settings.broker_heartbeat_interval_ms), "heartbeats")
         await lifecycle.until_unfenced()
+
+    async def _join(self, odin: Odin) -> BrokerLifecycle:
+        """Be one of the cluster's brokers, though fenced until everything else is ready."""
+        heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
+        self._channels.append(heartbeats)
+        self._lifecycle = lifecycle
+        await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
+        return lifecycle
 
     async def _open_odin(self) -> Odin:
         """The metadata comes first: it knows the cluster's id and the configs of every log."""
@@ -378,23 +383,3 @@ class Node:
         self.request_stop(clean=False)
         if not isinstance(error, StorageError):
             self._server.hang_up()  # nobody may write any more, not even in this turn of the loop
-
-
-def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | None = None) -> Node:
-    """A node on this machine's disk, clock and network.
-
-    Long recoveries go to `recovery_pool` if there is one: only a process that may be started again as a worker, which
-    somebody's test run is not, can offer that. Without one they take a thread.
-    """
-    disk: Disk = MemoryDisk() if settings.flush_policy == "memory" else RealDisk()
-    return Node(
-        settings,
-        disk=disk,
-        clock=SystemClock(),
-        rng=random.Random(),
-        transport=TcpTransport(
-            send_buffer_bytes=settings.socket_send_buffer_bytes,
-            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
-        ),
-        recovery_pool=recovery_pool,
-    )

@@ -12,6 +12,7 @@ from typing import Final
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
+from bifrost.broker.replica_session import CatchUpLimits
 from bifrost.broker.waiters import Waiters
 from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
@@ -29,7 +30,8 @@ from bifrost.settings.fields import LONG_MAX
 from bifrost.types import NodeId
 
 _MS: Final = 1000.0
-_THROTTLED: Final = "follower.replication.throttled.replicas"
+_THROTTLED_FOLLOWERS: Final = "follower.replication.throttled.replicas"
+_THROTTLED_LEADERS: Final = "leader.replication.throttled.replicas"
 _ALL: Final = "*"
 
 
@@ -38,7 +40,7 @@ class Replication:
 
     def __init__(
         self,
-        settings: Settings,
+        live: LiveSettings,
         image: MetadataImage,
         lifecycle: BrokerLifecycle,
         channel: ControllerChannel,
@@ -50,6 +52,8 @@ class Replication:
         on_storage_error: Callable[[StorageError], None],
         spawn: Spawn,
     ) -> None:
+        settings = live.now
+        self._live = live
         self._image = image
         self._me = settings.node_id
         self._listener = settings.inter_broker_listener
@@ -80,40 +84,55 @@ class Replication:
             budget=ByteBudget(),
             is_throttled=self._is_throttled,
         )
+        self.catch_up_limits = CatchUpLimits(
+            time_percent=lambda: live.now.replica_catch_up_time_percent,
+            is_listed=lambda partition: self._is_listed(partition, _THROTTLED_LEADERS),
+        )
         self.followers = Followers(node, spawn)
         self.around = Surroundings(
             me=broker_id, wake=waiters.wake, propose=self._isr_changes.propose, on_synced=self.followers.on_synced
         )
 
-    def start(self, live: LiveSettings, stops_within: Callable[[float], Awaitable[bool]]) -> None:
+    def start(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """Propose and watch, until the node stops."""
-        live.follow(self._set_rate)
+        self._live.follow(self._set_rates)
         self._spawn(self._isr_changes.run(), "isr changes")
-        self._spawn(self._watch(live, stops_within), "isr watch")
+        self._spawn(self._watch(stops_within), "isr watch")
 
     def close(self) -> None:
         self.followers.close()
         self._isr_changes.close()
 
-    async def _watch(self, live: LiveSettings, stops_within: Callable[[float], Awaitable[bool]]) -> None:
+    async def _watch(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """Look now and then for followers that are behind; as often as Kafka does."""
+        live = self._live
         while not await stops_within(live.now.replica_lag_time_max_ms / 2 / _MS):
             self._replicas.on_tick(self._loop.time() * _MS, live.now.replica_lag_time_max_ms)
 
-    def _set_rate(self, settings: Settings) -> None:
-        rate = settings.follower_replication_throttled_rate
-        self.followers.set_rate(None if rate == LONG_MAX else rate, self._loop.time() * _MS)
+    def _set_rates(self, settings: Settings) -> None:
+        now_ms = self._loop.time() * _MS
+        self.followers.set_rate(_rate(settings.follower_replication_throttled_rate), now_ms)
+        budget, rate = self.catch_up_limits.budget, _rate(settings.leader_replication_throttled_rate)
+        if rate != budget.rate:
+            budget.set_rate(rate, now_ms)
 
     def _is_throttled(self, partition: Partition) -> bool:
         """Whoever is in sync is not: writes wait for it."""
-        topic, index = partition.tp
-        state = self._image.partition(topic, index)
+        state = self._image.partition(*partition.tp)
         if state is None or self._me in state.isr:
             return False
-        listed = self._image.topic_configs(topic).get(_THROTTLED, "").split(",")
+        return self._is_listed(partition, _THROTTLED_FOLLOWERS)
+
+    def _is_listed(self, partition: Partition, config: str) -> bool:
+        topic, index = partition.tp
+        listed = self._image.topic_configs(topic).get(config, "").split(",")
         return _ALL in listed or f"{index}:{self._me}" in listed
 
     def _address_of(self, broker_id: NodeId) -> Address | None:
         broker = self._image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+
+def _rate(setting: int) -> int | None:
+    return None if setting == LONG_MAX else setting

@@ -81,7 +81,7 @@ def serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_on_eof: 
 async def _serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_on_eof: bool) -> None:
     import asyncio
 
-    from bifrost.broker.node import real_node
+    from bifrost.broker.real_node import real_node
 
     node = real_node(settings, recovery_pool=_worker_processes)
     loop = asyncio.get_running_loop()

@@ -256,9 +256,11 @@ class Partition:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"{len(leader.isr)} in sync")
         return True
 
-    def on_replica_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> None:
-        """A follower holds everything below `offset`."""
-        self._run(self.leader.on_fetch(broker_id, broker_epoch, offset, now_ms))
+    def on_replica_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> bool:
+        """A follower holds everything below `offset`. Whether writes wait for it."""
+        leader = self.leader
+        self._run(leader.on_fetch(broker_id, broker_epoch, offset, now_ms))
+        return broker_id in leader.waits_for
 
     def read_as_replica(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> LogSlice | None:
         """What a follower may read: also what is not committed, for it becomes so by being fetched."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bifrost.settings.fields import LATER, LONG_MAX, key, long
+from bifrost.settings.fields import LONG_MAX, key, long
 from bifrost.settings.http import HttpSettings
 from bifrost.settings.keys import Kind, Update
 
@@ -56,11 +56,15 @@ class ReplicationSettings(HttpSettings):
         "leader.imbalance.check.interval.seconds", 300, at_least=1, doc="How often leaders are brought home."
     )
     leader_replication_throttled_rate: int = long(
-        "leader.replication.throttled.rate", LONG_MAX, at_least=0, update=Update.PER_BROKER, note=LATER,
+        "leader.replication.throttled.rate", LONG_MAX, at_least=0, update=Update.PER_BROKER,
         doc="Bytes a second that this broker sends to followers which catch up, where topics list them as throttled.",
     )
     follower_replication_throttled_rate: int = long(
         "follower.replication.throttled.rate", LONG_MAX, at_least=0, update=Update.PER_BROKER,
         doc="Bytes a second that this broker fetches to catch up, where topics list its replicas as throttled.",
+    )
+    replica_catch_up_time_percent: int = key(
+        "replica.catch.up.time.percent", 33, at_least=1, at_most=100, own=True, update=Update.CLUSTER_WIDE,
+        doc="How much of the time a follower that catches up may take while others write; between pieces it rests.",
     )
     # fmt: on

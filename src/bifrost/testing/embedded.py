@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import NoReturn
 
-from bifrost.broker.node import Node, real_node
+from bifrost.broker.node import Node
+from bifrost.broker.real_node import real_node
 from bifrost.metrics import Metrics
 from bifrost.settings import Settings, parse_settings
 

@@ -72,14 +72,12 @@ def test_topics_are_described_as_things_stand_now() -> None:
 
 
 def test_every_setting_that_may_change_has_an_effect() -> None:
-    """Topics inherit it, or somebody follows it or reads it as it stands, or it says that it has none: tools set the
-    rates of leaders and followers together."""
+    """Topics inherit it, or somebody follows it or reads it as it stands."""
     inherited = {spec.synonyms[0].name for spec in topic_keys().values() if spec.synonyms}
     dynamic = {name for name, key in keys().items() if key.update is not Update.READ_ONLY}
-    followed = {"follower.replication.throttled.rate", "leader.forwarding.enable"}
-    followed |= {"max.connections", "producer.id.expiration.ms"}
-    assert dynamic == inherited | followed | {"leader.replication.throttled.rate"}
-    assert keys()["leader.replication.throttled.rate"].note
+    followed = {"follower.replication.throttled.rate", "leader.replication.throttled.rate", "leader.forwarding.enable"}
+    followed |= {"max.connections", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
+    assert dynamic == inherited | followed
 
 
 @on_loop

@@ -2,150 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
-from collections.abc import Callable, Coroutine
-from random import Random
-from typing import Any, cast
 
-from bifrost.broker.connection import Buffers, Connection, Reply
-from bifrost.broker.replica_fetches import ReplicaFetches
-from bifrost.errors import ApiError, ErrorCode
-from bifrost.log.config import FlushPolicy, LogConfig
-from bifrost.log.memory_disk import MemoryDisk
-from bifrost.log.partition_log import PartitionLog
-from bifrost.protocol.apis import ApiKey
-from bifrost.protocol.batch import iter_headers
-from bifrost.protocol.fetch import (
-    VERSIONS,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionFetchResult,
-    decode_response,
-)
-from bifrost.protocol.frame import RequestHeader
-from bifrost.protocol.records import encode_batch
-from bifrost.replication.partition import Partition, Surroundings
-from bifrost.types import NodeId, TopicPartition
-from tests.unit.broker.stand_ins import on_loop, turns, until
-
-ME, FOLLOWER = NodeId(1), NodeId(2)
-TOPIC_ID = bytes(range(16))
-NOW = 1_700_000_000_000
-VERSION = VERSIONS[-1]
-EPOCH = 4
-
-
-class Line:
-    """A connection, as far as answers need one."""
-
-    def __init__(self) -> None:
-        self.when_lost: dict[str, Callable[[], None]] = {}
-
-    def can_send_slices(self) -> bool:
-        return False
-
-    def flush_replies(self) -> None: ...
-
-
-class Led:
-    """Partitions that this node leads, and a follower that asks for them."""
-
-    def __init__(self, count: int = 1) -> None:
-        self.around = Surroundings(me=ME, wake=lambda _: None, live={ME: 10, FOLLOWER: 20})
-        self.partitions = [self._make(index) for index in range(count)]
-        self.line = Line()
-        self.fetches = ReplicaFetches(
-            self._find, loop=asyncio.get_running_loop(), rng=Random(1), on_storage_error=lambda _: None
-        )
-        self.session_id, self.epoch = 0, 0
-        self.number = 0
-
-    def _make(self, index: int) -> Partition:
-        tp = TopicPartition("orders", index)
-        log = PartitionLog.open(
-            MemoryDisk(), f"/{tp}", tp, LogConfig(), clean=False, recovery_point=0, now_ms=NOW, policy=FlushPolicy.OS
-        )
-        partition = Partition(tp, log, self.around, min_insync_replicas=1, topic_id=TOPIC_ID)
-        partition.lead(EPOCH, (ME, FOLLOWER), frozenset({ME, FOLLOWER}), 1)
-        return partition
-
-    def _find(self, topic_id: bytes, index: int) -> Partition:
-        if topic_id != TOPIC_ID or index >= len(self.partitions):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return self.partitions[index]
-
-    def append(self, index: int = 0, size: int = 10) -> None:
-        batch = memoryview(encode_batch([(NOW, None, b"v" * size, ())]))
-        self.partitions[index].append(batch, acks=1, api_version=9, transactional_id=None, now_ms=NOW)
-
-    def ask(
-        self, *wanted: tuple[int, int], last_epoch: int = -1, forget: tuple[int, ...] = (), max_bytes: int = 1 << 20
-    ) -> Asked:
-        """Ask for (partition, offset) pairs, in a session that goes on."""
-        partitions = [FetchPartition(index, EPOCH, offset, last_epoch, 0, 1 << 20) for index, offset in wanted]
-        request = FetchRequest(
-            max_wait_ms=60_000,
-            min_bytes=1,
-            max_bytes=max_bytes,
-            topics=[FetchTopic("", TOPIC_ID, partitions)] if partitions else [],
-            forgotten_topics=[ForgottenTopic("", TOPIC_ID, list(forget))] if forget else [],
-            session_id=self.session_id,
-            session_epoch=self.epoch,
-            replica_id=FOLLOWER,
-            replica_epoch=20,
-        )
-        self.number += 1
-        self.epoch += 1
-        header = RequestHeader(ApiKey.FETCH, VERSION, self.number, None)
-        return Asked(self, self.fetches.start(cast("Connection", self.line), header, request))
-
-
-class Asked:
-    """A request, and its answer if there is one."""
-
-    def __init__(self, led: Led, outcome: Buffers | Reply) -> None:
-        self._led = led
-        self._outcome = outcome
-        self.answer  # noqa: B018  # an answer that is there tells the session's id
-
-    @property
-    def answer(self) -> FetchResponse | None:
-        buffers = self._outcome.buffers if isinstance(self._outcome, Reply) else self._outcome
-        if buffers is None:
-            return None
-        response = decode_response(b"".join(bytes(cast("bytes", one)) for one in buffers)[9:], 0, VERSION)
-        self._led.session_id = response.session_id or self._led.session_id
-        return response
-
-    @property
-    def results(self) -> dict[int, PartitionFetchResult]:
-        assert self.answer is not None, "it is still waiting"
-        return {result.index: result for topic in self.answer.topics for result in topic.partitions}
-
-    def offsets(self, index: int = 0) -> list[int]:
-        """Of the batches that came."""
-        records = cast("memoryview", self.results[index].records)
-        return [header.base_offset for _, header in iter_headers(records)]
-
-
-Test = Callable[[Led], Coroutine[Any, Any, None]]
-
-
-def led(count: int = 1) -> Callable[[Test], Callable[[], None]]:
-    def decorate(test: Test) -> Callable[[], None]:
-        @on_loop
-        async def run() -> None:
-            await test(Led(count))
-
-        run.__name__ = test.__name__
-        return run
-
-    return decorate
+from bifrost.errors import ErrorCode
+from bifrost.types import NodeId
+from tests.unit.broker.led_partitions import EPOCH, FOLLOWER, ME, Led, led
+from tests.unit.broker.stand_ins import on_loop, turns
 
 
 @led()
@@ -215,7 +78,7 @@ async def test_that_more_is_committed_is_told_a_little_later(it: Led) -> None:
     waiting = it.ask((0, 1))
     assert it.partitions[0].high_watermark == 1
     assert waiting.answer is None, "it was just this request that committed it, but there is no more to tell"
-    await until(lambda: waiting.answer is not None)
+    it.loop.let_pass(0.01)
     assert waiting.results[0].high_watermark == 1
 
 
@@ -228,7 +91,7 @@ async def test_that_more_is_committed_is_told_together_with_more_data(it: Led) -
     await turns(2)
     assert (waiting.offsets(), waiting.results[0].high_watermark) == ([1], 1)
     waiting = it.ask((0, 2))
-    await until(lambda: waiting.answer is not None)
+    it.loop.let_pass(0.01)
     assert waiting.results[0].high_watermark == 2
 
 

@@ -88,6 +88,7 @@ class PartitionLeader:
         "log_end_offset",
         "min_insync_replicas",
         "partition_epoch",
+        "waits_for",
     )
 
     def __init__(
@@ -120,6 +121,8 @@ class PartitionLeader:
         self._live = {} if live is None else live
         self._pending: frozenset[NodeId] | None = None
         self._counted: tuple[Follower, ...] = ()
+        self.waits_for: frozenset[NodeId] = frozenset()
+        """The followers that must hold a write before it is committed."""
         self._recount()
 
     # Questions
@@ -282,3 +285,4 @@ class PartitionLeader:
         self._counted = tuple(
             follower for broker, follower in self.followers.items() if broker in counted or follower.is_joining
         )
+        self.waits_for = frozenset(follower.broker_id for follower in self._counted)

@@ -9,7 +9,6 @@ import concurrent.futures
 import contextlib
 import functools
 import itertools
-import math
 import signal
 import statistics
 import time
@@ -20,7 +19,7 @@ from bench.admin import Admin
 from bench.clients.job import Result
 from bench.clusters import REPLICAS, Cluster, cluster_of
 from bench.peers import START_SECONDS_MAX, Contender
-from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once
+from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once, p90
 
 SETTLE_SECONDS = 2.0
 REST_SHARE = 0.25
@@ -183,13 +182,8 @@ def _election_metrics() -> Iterator[Metric]:
     """A median hides the election that two candidates stood for at once, so the whole distribution is shown."""
     for key, what in (("described_ms", "another one is described"), ("answered_ms", "a topic is created")):
         yield Metric(key, f"{what}, p50", "ms", Better.LESS, limit=ELECTION_MS_MAX)
-        yield Metric(key, f"{what}, p90", "ms", Better.LESS, limit=ELECTION_MS_MAX, of_samples=_p90)
+        yield Metric(key, f"{what}, p90", "ms", Better.LESS, limit=ELECTION_MS_MAX, of_samples=p90)
         yield Metric(key, f"{what}, worst", "ms", Better.LESS, of_samples=max)
-
-
-def _p90(samples: list[float]) -> float:
-    """By nearest rank: a sample that there was."""
-    return sorted(samples)[math.ceil(0.9 * len(samples)) - 1]
 
 
 QUESTIONS = (

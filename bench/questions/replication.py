@@ -15,7 +15,7 @@ from bench import process, procfs
 from bench.clients.job import Result
 from bench.clusters import ACKS_ALL, NODES, Cluster, Node, cluster_of
 from bench.peers import START_SECONDS_MAX, Contender
-from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once
+from bench.question import Better, Effort, Metric, Pairing, Question, Sampler, once, p90
 from bench.questions import requests, throughput
 from bench.questions.requests import per_request
 
@@ -179,7 +179,20 @@ def _fail_over_metrics() -> Iterator[Metric]:
         for key, what in (("raw_write", "raw write"), ("write", "write"), ("read", "read")):
             name = f"{prefix}{key}_seconds"
             yield Metric(name, f"{who}: next {what}, median", "s", Better.LESS, limit=1.0)
+            yield Metric(name, f"{who}: next {what}, p90", "s", Better.LESS, of_samples=p90)
             yield Metric(name, f"{who}: next {what}, worst", "s", Better.LESS, of_samples=max)
+
+
+def _fail_over_question(pairing: Pairing, suffix: str) -> Question:
+    return Question(
+        name=f"fail-over{suffix}",
+        title="SIGKILL, {effort.kills} of each kind",
+        pairing=pairing,
+        metrics=tuple(_fail_over_metrics()),
+        open=_fail_over,
+        fresh=True,
+        samples=lambda effort: effort.kills,
+    )
 
 
 QUESTIONS = (
@@ -197,13 +210,6 @@ QUESTIONS = (
     ),
     _partitions_question(0),
     _partitions_question(1),
-    Question(
-        name="fail-over",
-        title="SIGKILL, {effort.kills} of each kind",
-        pairing=Pairing.EQUAL,
-        metrics=tuple(_fail_over_metrics()),
-        open=_fail_over,
-        fresh=True,
-        samples=lambda effort: effort.kills,
-    ),
+    _fail_over_question(Pairing.EQUAL, ""),
+    _fail_over_question(Pairing.ACK_VS_FLUSH, "-ack-vs-flush"),
 )

@@ -7,7 +7,7 @@ makes sure that what was lost was an end.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -21,6 +21,7 @@ from tests.sim.history import (
     EndSeen,
     Forgotten,
     History,
+    Leading,
     OutOfRange,
     Place,
     Polled,
@@ -46,6 +47,8 @@ class End(NamedTuple):
     words: str
     is_final: bool = False
     """Said when everything was over."""
+    told_by: str | None = None
+    """The machine that said so; None if only a leader can have."""
 
 
 def lost_writes(history: History) -> list[Anomaly]:
@@ -165,7 +168,10 @@ def uncommitted_reads(history: History) -> list[Anomaly]:
 
 
 def watermarks_went_back(history: History) -> list[Anomaly]:
-    """A partition that ends before something that was acknowledged, read, or said to be its end."""
+    """A partition that ends before something that was acknowledged, read, or said to be its end.
+
+    Where leaders move, that holds for whoever alone leads by now: all that any leader before it has said is a floor.
+    """
     era = history.eras()
     ends = sorted(_ends(history), key=lambda end: end.at)
     times: dict[tuple[Place, int], list[float]] = defaultdict(list)
@@ -283,8 +289,37 @@ def _answers(history: History) -> Iterator[tuple[Polled, list[int]]]:
 
 
 def _ends(history: History) -> Iterator[End]:
+    """Where leaders move, what was said by somebody who need not know better says nothing about the end itself."""
+    if not history.leaders_move:
+        yield from _all_ends(history)
+        return
+    leading = _Leaders(history)
     for end in _all_ends(history):
-        yield end._replace(told=None) if history.leaders_move and not end.is_final else end
+        yield end if end.is_final or leading.knew(end) else end._replace(told=None)
+
+
+class _Leaders:
+    """Who led each partition, and when."""
+
+    def __init__(self, history: History) -> None:
+        self._changes: dict[Place, list[Leading]] = defaultdict(list)
+        for event in history.of(Leading):
+            self._changes[event.place].append(event)
+
+    def knew(self, end: End) -> bool:
+        """Whether it was said by one who alone led from question to answer, and has to know what others before it had
+        committed: before it knows, it may show less to readers, and tells nobody that this is the end (KIP-207).
+
+        What happens at the moment of the question may have come after it.
+        """
+        changes = self._changes[end.place]
+        first = bisect_left(changes, end.asked_at, key=lambda change: change.at)
+        if first == 0 or first != bisect_right(changes, end.at, key=lambda change: change.at):
+            return False
+        leading = changes[first - 1]
+        if end.told_by is None:
+            return len(leading.machines) == 1
+        return leading.knows_end and leading.machines == (end.told_by,)
 
 
 def _all_ends(history: History) -> Iterator[End]:
@@ -295,7 +330,7 @@ def _all_ends(history: History) -> Iterator[End]:
         elif isinstance(event, Polled):
             end = event.high_watermark
             words = f"{event.reader} saw the watermark {end} at {event.at:.3f}"
-            yield End(event.asked_at, event.at, event.place, end, end, words)
+            yield End(event.asked_at, event.at, event.place, end, end, words, told_by=event.asked_of)
         elif isinstance(event, EndSeen):
             end = event.end_offset
             yield End(event.asked_at, event.at, event.place, end, end, f"the end was {end} at {event.at:.3f}")

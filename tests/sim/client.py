@@ -65,7 +65,7 @@ class Client:
         return await self.connect_to(await self.find())
 
     async def connect_to(self, address: Address) -> Wire:
-        wire = Wire(self.name, self.history)
+        wire = Wire(self.name, self.history, address[0])
         await self._network.connect(*address, wire)
         return wire
 
@@ -84,7 +84,8 @@ async def _lone_broker() -> Address:
 class Wire(asyncio.Protocol):
     """One connection to the broker."""
 
-    def __init__(self, name: str, history: History) -> None:
+    def __init__(self, name: str, history: History, host: str) -> None:
+        self.host = host
         self._name = name
         self._history = history
         self._received = bytearray()

@@ -90,7 +90,7 @@ class Consumer(Client):
             topic = self._topics[topic_result.topic_id if self.version >= TOPIC_IDS_SINCE else topic_result.name]
             for result in topic_result.partitions:
                 place = topic.place(result.index)
-                await self._take(place, asked[place], asked_at, result)
+                await self._take(place, asked[place], asked_at, wire.host, result)
 
     def _request(self) -> FetchRequest:
         incremental = self._session_epoch > 0
@@ -128,7 +128,9 @@ class Consumer(Client):
         self._session_epoch = 1 if self._session_id != response.session_id else self._session_epoch + 1
         self._session_id = response.session_id
 
-    async def _take(self, place: Place, offset: int, asked_at: float, result: PartitionFetchResult) -> None:
+    async def _take(
+        self, place: Place, offset: int, asked_at: float, asked_of: str, result: PartitionFetchResult
+    ) -> None:
         code = ErrorCode(result.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.history.add(OutOfRange(asked_at, self.loop.time(), self.name, place, offset))
@@ -140,7 +142,7 @@ class Consumer(Client):
         else:
             records = await self._read(place, offset, result)
             now, watermark = self.loop.time(), result.high_watermark
-            self.history.add(Polled(asked_at, now, self.name, place, offset, watermark, records))
+            self.history.add(Polled(asked_at, now, self.name, place, offset, watermark, records, asked_of))
             if records:
                 self.positions[place] = records[-1][0] + 1
 

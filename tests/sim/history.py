@@ -78,6 +78,8 @@ class Polled(NamedTuple):
     fetch_offset: int
     high_watermark: int
     records: tuple[tuple[int, Value], ...]
+    asked_of: str = ""
+    """The machine that was asked, where there are several: a follower may answer, and knows of the end later."""
 
 
 class OutOfRange(NamedTuple):
@@ -97,6 +99,19 @@ class EndSeen(NamedTuple):
     at: float
     place: Place
     end_offset: int
+
+
+class Leading(NamedTuple):
+    """Who takes himself for the leader of a partition from now on: several, while one of them has not heard of another.
+
+    Clients do not see this: whoever runs the machines tells it, so that what clients were told can be held against it.
+    """
+
+    at: float
+    place: Place
+    machines: tuple[str, ...]
+    knows_end: bool
+    """Whether it is one alone, whose watermark has come to where the leaders before it can have had theirs."""
 
 
 class ProducerIdGiven(NamedTuple):
@@ -180,6 +195,7 @@ Event = (
     | Polled
     | OutOfRange
     | EndSeen
+    | Leading
     | ProducerIdGiven
     | TopicChanged
     | TopicsListed
@@ -202,7 +218,8 @@ class History:
         self.survives_power_loss = survives_power_loss
         """flush.policy=ack: what was acknowledged or read stays, whatever happens to the machine."""
         self.leaders_move = leaders_move
-        """Then somebody may answer who leads no more and has not heard so: where a partition ends is not certain."""
+        """Then somebody may answer who leads no more and has not heard so: where a partition ends is certain only while
+        one alone is known to lead (`Leading`)."""
 
     def add(self, event: Event) -> None:
         self.events.append(event)

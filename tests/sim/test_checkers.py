@@ -18,6 +18,7 @@ from tests.sim.history import (
     Event,
     Forgotten,
     History,
+    Leading,
     OutOfRange,
     Place,
     Polled,
@@ -44,6 +45,14 @@ def ack(at: float, offset: int, *values: Value) -> Acknowledged:
 
 def poll(at: float, fetch_offset: int, *records: tuple[int, Value], high_watermark: int = 100) -> Polled:
     return Polled(at - 0.5, at, "reader", P, fetch_offset, high_watermark, records)
+
+
+def watermark(at: float, high_watermark: int, asked_of: str) -> Polled:
+    return poll(at, 0, high_watermark=high_watermark)._replace(asked_of=asked_of)
+
+
+def leads(at: float, *machines: str, knows_end: bool = True) -> Leading:
+    return Leading(at, P, machines, knows_end)
 
 
 def end(at: float, *values: Value) -> ReadBack:
@@ -158,3 +167,50 @@ def test_a_producer_may_be_forgotten_with_the_power_but_only_once() -> None:
     assert checkers.forgotten_producers(History([ack(1, 0, A), crash, forgotten], survives_power_loss=False)) == []
     assert checkers.forgotten_producers(History([ack(1, 0, A), crash, forgotten], survives_power_loss=True))
     assert checkers.forgotten_producers(History([crash, forgotten, *again], survives_power_loss=False))
+
+
+MOVED: list[Event] = [leads(0, "a"), watermark(1, 9, "a"), leads(2, "a", "b", knows_end=False)]
+"""A leader has shown that 9 are committed, and another one leads, of which it has not heard."""
+ALONE: list[Event] = [*MOVED, leads(3, "b", knows_end=False), leads(4, "b")]
+"""And then it has, and the new one knows how far it had come."""
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*ALONE, watermark(5, 8, "b")],
+        [*ALONE, EndSeen(4.5, 5, P, 8)],
+        [*ALONE, OutOfRange(4.5, 5, "reader", P, 9)],
+        [*ALONE[:-1], EndSeen(3.5, 4, P, 8)],
+        [leads(0, "a"), ack(1, 0, A, B), leads(2, "b"), watermark(3, 1, "b")],
+        [leads(0, "a"), EndSeen(1, 1.2, P, 5), leads(2, "b"), leads(3, "a"), EndSeen(4, 5, P, 4)],
+        [leads(0, "a"), leads(1, "b"), watermark(2, 9, "c"), watermark(3, 8, "b")],
+    ],
+    ids=[
+        "watermark",
+        "end",
+        "out of range",
+        "end that is not known",
+        "acknowledged",
+        "back again",
+        "a follower knew more",
+    ],
+)
+def test_a_watermark_that_goes_back_is_seen_though_leaders_move(events: list[Event]) -> None:
+    found = checkers.watermarks_went_back(History(events, leaders_move=True))
+    assert [anomaly.kind for anomaly in found] == ["watermark went back"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*MOVED, EndSeen(2.1, 2.9, P, 8)],
+        [*MOVED, leads(3, "b"), EndSeen(2.1, 3.5, P, 8)],
+        [leads(0, "a"), watermark(1, 9, "a"), leads(2, "b", knows_end=False), watermark(3, 8, "b")],
+        [*ALONE, watermark(5, 8, "c")],
+        [*ALONE, watermark(5, 9, "b"), watermark(6, 12, "b")],
+    ],
+    ids=["two lead", "asked while two led", "does not know yet", "a follower", "nothing went back"],
+)
+def test_who_need_not_know_the_end_may_be_wrong_about_it(events: list[Event]) -> None:
+    assert checkers.watermarks_went_back(History(events, leaders_move=True)) == []

@@ -218,5 +218,6 @@ PLANTED = {
     ),
     "relay-before-committed": _of_copies(copies.relay_before_committed, "acknowledged too early"),
     "elect-anybody": _of_copies(copies.elect_anybody, "two partition leaders", "leader lacks committed"),
+    "tell-unknown-end": _of_copies(copies.tell_unknown_end, "watermark went back"),
     "show-everything": _of_copies(copies.show_everything, "read too early"),
 }

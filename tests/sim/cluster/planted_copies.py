@@ -10,6 +10,7 @@ from unittest.mock import patch
 import msgspec
 
 from bifrost.broker import produce_answer
+from bifrost.broker.handlers import offsets
 from bifrost.controller.core import elections
 from bifrost.controller.core import state as metadata
 from bifrost.controller.core.records import NO_LEADER
@@ -81,6 +82,11 @@ def elect_anybody() -> Plant:
         return next((broker for broker in reversed(state.replicas) if broker in live), NO_LEADER)
 
     return patch.object(elections, "elected", elected)
+
+
+def tell_unknown_end() -> Plant:
+    """A new leader tells where the log ends before it knows how far others had committed it."""
+    return patch.object(offsets, "_check_end_is_known", lambda ctx, partition, end: None)
 
 
 def show_everything() -> Plant:

@@ -31,6 +31,7 @@ FOUND_BY = {
     "truncate-to-high-watermark": (1, 3, 4),
     "relay-before-committed": (2, 5, 8),
     "elect-anybody": (0, 2, 3),
+    "tell-unknown-end": (33, 61, 140),
     "show-everything": (1, 2),
 }
 """The first is the one that finds it. A change of the code may move what seeds do: the others are to spare."""

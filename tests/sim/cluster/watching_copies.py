@@ -12,7 +12,7 @@ from tests.sim.cluster.copies import Batch, Key
 from tests.sim.cluster.hooks import Hooks
 from tests.sim.cluster.layout import DATA
 from tests.sim.cluster.world import ClusterMachine, ClusterWorld
-from tests.sim.history import Acknowledged, History, OutOfRange, Place, Polled
+from tests.sim.history import Acknowledged, History, Leading, OutOfRange, Place, Polled
 from tests.sim.process import CURRENT
 
 
@@ -25,6 +25,9 @@ class WatchingCopies:
         self._brokers = {machine.seat.node_id: machine for machine in world.brokers}
         self._now = lambda: world.loop.world_time
         self._watermarks: dict[tuple[str, Key], int] = {}
+        self._history = world.history
+        self._is_alive = world.is_alive
+        self._leading: dict[Place, dict[str, bool]] = {}  # by life: whether it knows how far others had committed
 
     def attach(self, hooks: Hooks) -> None:
         hooks.after(Partition, "__init__", self.opened)
@@ -34,6 +37,8 @@ class WatchingCopies:
         hooks.around(Partition, "restart_at", _end_of, self.cut)
         hooks.before(Partition, "lead", self.leads)
         hooks.before(Partition, "resign", self.resigns)
+        hooks.after(Partition, "lead", self.changed)
+        hooks.after(Partition, "resign", self.changed)
         hooks.after(Partition, "_run", self.moved)
         hooks.after(Partition, "believe", self.moved)
         hooks.before(History, "add", self.told)
@@ -76,8 +81,25 @@ class WatchingCopies:
         if partition.is_leader:
             self._judge.resigns(self._life, _key(partition), self._now())
 
+    def changed(self, partition: Partition, *_: object) -> None:
+        """Who leads, or what the leader knows."""
+        place = Place(partition.tp.topic, *_key(partition))
+        leading = self._leading.setdefault(place, {})
+        before = dict(leading)
+        leader = partition.leading
+        leading.pop(self._life, None)
+        if leader is not None:
+            leading[self._life] = leader.high_watermark >= leader.epoch_start
+        for life in [one for one in leading if not self._is_alive(one)]:
+            del leading[life]
+        if leading != before:
+            machines = tuple(life.rpartition("-")[0] for life in leading)
+            knows_end = list(leading.values()) == [True]
+            self._history.add(Leading(self._now(), place, machines, knows_end))
+
     def moved(self, partition: Partition, *_: object) -> None:
         """The high watermark may have."""
+        self.changed(partition)
         life, key, now = self._life, _key(partition), partition.high_watermark
         known = self._watermarks.get((life, key), 0)
         if now == known:

@@ -62,7 +62,7 @@ class ClusterWorld(World):
             self.cluster.append(machine)
         self.machines = [*self.cluster]
         self.judge = Judge([seat.node_id for seat in self.seats if seat.is_voter], self._on_broken)
-        self.copies = CopyJudge(self._on_broken, self._is_alive)
+        self.copies = CopyJudge(self._on_broken, self.is_alive)
         self.run: asyncio.Task[Any] | None = None
         """What is given up as soon as a promise is broken: what comes after that says nothing."""
 
@@ -103,7 +103,7 @@ class ClusterWorld(World):
                     return f"{topic.name}-{index} is not in sync: {partition}"
         return ""
 
-    def _is_alive(self, life: str) -> bool:
+    def is_alive(self, life: str) -> bool:
         return any(one.living is not None and one.living.process.name == life for one in self.cluster)
 
     def _on_broken(self, kind: str, detail: str) -> None:

@@ -127,10 +127,12 @@ class Judge:
         self._followers[life] = follower._replace(chain=crc32(value, crc32(offset.to_bytes(8, "big"), follower.chain)))
 
     def restores(self, life: str, next_offset: int) -> None:
-        """It began with a snapshot, which stands for what others applied."""
+        """It began with a snapshot, which stands for what somebody has applied up to there."""
         self.seen["snapshots restored"] += 1
-        _, chain = self._chains.get(next_offset, ("", 0))
-        self._followers[life] = Follower(next_offset, chain)
+        known = self._chains.get(next_offset)
+        self._check(known is not None, "snapshot of nobody", f"{life} begins at {next_offset}, where nobody has stood")
+        if known is not None:
+            self._followers[life] = Follower(next_offset, known[1])
 
     def stands_at(
         self, life: str, next_offset: int, high_watermark: int, image: int, broker_epochs: Mapping[int, int]

@@ -59,6 +59,7 @@ def broken() -> dict[str, Callable[[Court], object]]:
         "not cut": lambda court: court.judge.truncates("a-1", 2, 3),
         "sound disk given up": lambda court: court.judge.begins_anew("a-1", "a torn write"),
         "history differs": lambda court: (court.follow("a-1"), court.judge.applies("b-1", 0, b"b")),
+        "snapshot of nobody": lambda court: (court.follow("a-1"), court.judge.restores("c-2", 2)),
         "image differs": lambda court: (court.follow("a-1"), court.follow("b-1", image=8)),
         "shown too early": lambda court: court.judge.stands_at("a-1", 2, 1, 7, {}),
         "broker epoch went back": lambda court: (
@@ -76,6 +77,20 @@ def test_a_broken_promise_is_noticed(kind: str) -> None:
     court = Court()
     broken()[kind](court)
     assert kind in court.found
+
+
+@pytest.mark.parametrize(("applies_it", "found"), [(True, []), (False, ["history differs"])])
+def test_who_began_with_a_snapshot_has_the_history_that_it_stands_for(applies_it: bool, found: list[str]) -> None:
+    court = Court()
+    court.follow("a-1")
+    court.judge.applies("a-1", 1, b"b")
+    court.judge.stands_at("a-1", 2, 2, 8, {})
+    court.judge.restores("c-2", 1)
+    court.judge.stands_at("c-2", 1, 1, 7, {})
+    if applies_it:
+        court.judge.applies("c-2", 1, b"b")
+    court.judge.stands_at("c-2", 2, 2, 8, {})
+    assert court.found == found
 
 
 def test_nothing_is_found_where_all_is_well() -> None:

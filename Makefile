@@ -45,9 +45,11 @@ unit: $(READY) ## the fast tests only: no sockets, no other software
 compat: $(READY) ## real clients and Apache Kafka as oracle only
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/compat
 
-sim: $(READY) ## the simulator, lone nodes and clusters: make sim SEEDS=1000 [FIRST=seed]; with ARGS lone nodes only
+# The quorum's cores alone play hundreds of seeds while a cluster plays one, so they are given ten for each.
+sim: $(READY) ## the simulator: lone nodes, clusters, and the cores of the quorum: make sim SEEDS=1000 [FIRST=seed]; with ARGS lone nodes only
 	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m tests.sim.cluster.run --seeds $(SEEDS) --first $(FIRST))
+	$(if $(ARGS),,$(BIN)/python -m tests.sim.quorum.run --seeds $(SEEDS)0 --first $(FIRST)0)
 
 faults: $(READY) ## killed, hung and cut-off nodes, bad disks: make faults FAULT_SECONDS=600 [FAULT_SEED=seed]
 	$(BIN)/python -m pytest -n 2 -m '' tests/faults

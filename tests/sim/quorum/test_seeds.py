@@ -1,6 +1,6 @@
 """The quorum's core under many seeds: whatever happens to machines and networks, it keeps its promises.
 
-`python -m tests.sim.quorum.run --seeds 10000` plays more of them than one waits for in a test run.
+`python -m tests.sim.quorum.run --seeds 10000`, or `make sim`, plays more of them than one waits for in a test run.
 """
 
 from __future__ import annotations

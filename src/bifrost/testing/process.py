@@ -21,6 +21,8 @@ class ProcessNode:
         self._process: subprocess.Popen[str] | None = None
         self._paused = False
         self.address = ""
+        self.http_url = ""
+        """Where it speaks HTTP, if `http.listener` is set."""
         self.log: Path | None = None
         """Where to append what it says on stderr; with that of this process, if it is not said."""
         self.enter: tuple[str, ...] = ()
@@ -66,7 +68,8 @@ class ProcessNode:
             _close(process)
             self._process = None
             raise RuntimeError(f"the node did not start (exit code {code}): {' '.join(command)}")
-        self.address = line.split("bootstrap=", 1)[1].split()[0]
+        told = dict(part.split("=", 1) for part in line.split()[1:])
+        self.address, self.http_url = told["bootstrap"], told.get("http", "")
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)

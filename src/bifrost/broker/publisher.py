@@ -112,7 +112,7 @@ class Publisher:
         try:
             partition = self._replicas.find(tp) or self._create(topic, tp, config, is_new=is_new)
         except DiskFullError as error:
-            _log.warning("partition waits for room tp=%s path=%s", tp, error.path)
+            _log.warning("partition waits for room tp=%s path=%s reason=%r", tp, error.path, error.detail)
             self._replicas.mark_offline(tp)
             self._waiting[tp] = None
             return

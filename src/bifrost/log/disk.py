@@ -103,6 +103,9 @@ class Disk(Protocol):
     def space(self, path: str) -> Space:
         """Of the volume that the path is on, if it can be told."""
 
+    def open_files_max(self) -> int | None:
+        """How many files and connections this process may have open at once; None where nobody counts."""
+
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:

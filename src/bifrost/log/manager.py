@@ -37,7 +37,7 @@ from bifrost.log.names import (
     partition_directory,
     partition_of,
 )
-from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles
+from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles, logs_max
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.removal import Removal
 from bifrost.log.startup import BREATH, recover_directory
@@ -105,6 +105,7 @@ class LogManager:
         self._recovery_pool = recovery_pool
         self._removal = Removal(disk, loop, rng, delay_ms=file_delete_delay_ms, on_failure=self.take_offline)
         self._files = OpenFiles(disk, open_files_max)
+        self._logs_max = logs_max(disk)
         self._homes: dict[str, _Home] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
@@ -265,6 +266,8 @@ class LogManager:
             raise StorageError(self._directories[0].path, "no log directory takes new partitions")
         home = min(candidates, key=lambda each: len(each.logs))
         path = f"{home.directory.path}/{partition_directory(partition)}"
+        if len(self._logs) >= self._logs_max:
+            raise DiskFullError(path, "too many open files: the limit of this process (ulimit -n) has to be raised")
         self._disk.makedirs(path)
         metadata = self._disk.open(f"{path}/{METADATA_FILE}", create=True)
         metadata.write_at(encode_topic_id(topic_id), 0)

@@ -178,6 +178,9 @@ class MemoryDisk:
     def space(self, path: str) -> Space:  # noqa: ARG002
         return Space()
 
+    def open_files_max(self) -> int | None:
+        return None
+
     def read_bytes(self, path: str) -> bytes:
         file = self.open(path)
         return bytes(file.read_at(file.size(), 0))

@@ -1,15 +1,25 @@
 """A bounded set of open files for segments that are no longer written to.
 
-This file decides how many descriptors old segments may hold. A log with years of segments is mostly read at its
-end: the rest is opened when somebody asks and forgotten when others were asked for more recently. Forgetting is
-all it does: a file closes itself when its last reader is done (see `real_disk.RealFile`).
+This file decides how many descriptors old segments may hold, and for how many logs there are any. A log with years of
+segments is mostly read at its end: the rest is opened when somebody asks and forgotten when others were asked for more
+recently. Forgetting is all it does: a file closes itself when its last reader is done (see `real_disk.RealFile`).
 """
 
 from __future__ import annotations
 
+import sys
+
 from bifrost.log.disk import Disk, File
 
 OPEN_FILES_MAX = 512
+_LOGS_SHARE = 0.75
+"""Of the files that a process may have open: the rest is for connections, old segments, and logs that are flushed."""
+
+
+def logs_max(disk: Disk) -> int:
+    """How many logs may be open at once: each holds the file that it is written to."""
+    files = disk.open_files_max()
+    return sys.maxsize if files is None else int(files * _LOGS_SHARE)
 
 
 class OpenFiles:

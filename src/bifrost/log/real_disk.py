@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import posixpath
+import resource
 import shutil
 import sys
 from typing import TYPE_CHECKING, Final
@@ -217,6 +218,10 @@ class RealDisk:
             return Space()
         return Space(found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail)
 
+    def open_files_max(self) -> int | None:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if limit == resource.RLIM_INFINITY else limit
+
     def read_bytes(self, path: str) -> bytes:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -259,6 +264,8 @@ class RealDisk:
 
 
 _READ_BYTES: Final = 1 << 16
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""Too many open files are no fault of the disk: what is stored is intact, and there may be room again later."""
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -276,7 +283,7 @@ _nowait = _Nowait()
 
 def storage_error(path: str, error: OSError) -> StorageError:
     """What an error of the operating system means to the rest of the node."""
-    kind = DiskFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    kind = DiskFullError if error.errno in _NO_ROOM else StorageError
     return kind(path, error.strerror or str(error))
 
 

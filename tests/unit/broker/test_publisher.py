@@ -293,6 +293,23 @@ async def test_a_full_disk_keeps_a_new_partition_waiting_and_everything_else_goi
 
 
 @on_loop
+async def test_more_partitions_than_files_may_be_open_wait_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One request for a large topic must not stop every broker of a cluster."""
+    monkeypatch.setattr(BrokenDisk, "open_files_max", lambda _: 8)
+    hosting = await Hosting.start()
+    hosting.create("before", partitions=5, number=100)
+    hosting.create("new", partitions=2, number=200)
+    assert hosting.offline == [], "there is nothing wrong with the disk"
+    assert write(hosting, "new", 0) == 0, "three quarters of the files are for logs"
+    assert refusal(hosting, "new", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    hosting.delete("before")
+    hosting.publisher.place_waiting(hosting.image)
+    assert write(hosting, "new", 1) == 0
+
+
+@on_loop
 async def test_a_topic_deleted_while_it_waits_for_room_is_forgotten() -> None:
     hosting = await Hosting.start()
     hosting.disk.fails = lambda path: DiskFullError(path, "no space left") if "new-" in path else None

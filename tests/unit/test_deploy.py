@@ -8,12 +8,22 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from bifrost.cli.main import app
 from bifrost.settings import Settings, parse_properties, parse_settings
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 TOKEN = "${BIFROST_HTTP_TOKEN:?choose a token for the HTTP side of the Odins}"
 FILES = sorted((DEPLOY / "config").glob("*.properties"))
+
+
+def parse_command(arguments: list[str]) -> Any:
+    """As `bifrost` does before it begins: its name and its options. Raises what it would refuse them with."""
+    bifrost: Any = get_command(app)
+    context = bifrost.make_context("bifrost", list(arguments))
+    name, command, rest = bifrost.resolve_command(context, list(arguments))
+    return command.make_context(name, list(rest), parent=context)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -66,6 +76,7 @@ def test_a_container_is_given_settings_that_make_sense(name: str) -> None:
     assert service["volumes"] == [f"{name}:/var/lib/bifrost"]
     ports = [one.port for one in (*settings.broker_listeners, *settings.controller_listeners)]
     assert int(service["environment"]["BIFROST_HEALTH_PORT"]) in ports
+    assert parse_command(service["command"]).params["assignments"] == tuple(assignments[1::2])
     for published in service.get("ports", []):
         outside, inside = published.split(":")[1:]
         if settings.http is not None:
@@ -81,7 +92,11 @@ def test_a_container_is_given_settings_that_make_sense(name: str) -> None:
 def test_the_unit_starts_a_command_that_there_is() -> None:
     unit = (DEPLOY / "systemd" / "bifrost@.service").read_text(encoding="utf-8")
     (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
-    assert command == "/opt/bifrost/bin/bifrost server --config /etc/bifrost/%i.properties"
+    program, *arguments = command.split()
+    assert program == "/opt/bifrost/bin/bifrost"
+    for path in FILES:
+        parsed = parse_command([each.replace("%i", path.stem) for each in arguments])
+        assert (parsed.info_name, parsed.params["config"]) == ("server", f"/etc/bifrost/{path.name}")
     directory = re.findall(r"^StateDirectory=(.*)$", unit, re.MULTILINE)
     assert directory == ["bifrost"], "which is /var/lib/bifrost, where the settings files keep data"
     for path in FILES:

@@ -62,6 +62,11 @@ class CopyJudge:
     def committed(self, key: Key) -> Sequence[Batch]:
         return self._committed.get(key, ())
 
+    def held(self, life: str, key: Key) -> Sequence[Batch]:
+        """What a replica has, or had when its node's life ended."""
+        copy = self._copies.get((life, key))
+        return () if copy is None else copy.batches
+
     def _end(self, key: Key) -> int:
         batches = self.committed(key)
         return batches[-1].end_offset if batches else 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Container
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Collection, Container, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -11,13 +11,13 @@ import msgspec
 
 from bifrost.broker import produce_answer
 from bifrost.broker.handlers import offsets
-from bifrost.controller.core import elections
+from bifrost.controller.core import elections, partition_changes
 from bifrost.controller.core import state as metadata
 from bifrost.controller.core.records import NO_LEADER
 from bifrost.log.partition_log import LogSlice
 from bifrost.protocol.produce import ProduceRequest, ProduceResponse
 from bifrost.replication.core.leader import Effects, PartitionLeader
-from bifrost.replication.partition import Partition
+from bifrost.replication.partition import ACKS_ALL, Partition
 
 Plant = AbstractContextManager[Any]
 
@@ -98,3 +98,24 @@ def show_everything() -> Plant:
         return self.log.read(offset, max_bytes, end_offset=self.log.log_end_offset, min_one_batch=min_one_batch)
 
     return patch.object(Partition, "read", read)
+
+
+def promise_when_deposed() -> Plant:
+    """A broker that hears that it was fenced, or that another one leads, tells those who wait that all went well."""
+    is_acknowledged = Partition.is_acknowledged
+
+    def polite(self: Partition, next_offset: int, acks: int = ACKS_ALL) -> bool:
+        return not self.is_leader or is_acknowledged(self, next_offset, acks)
+
+    return patch.object(Partition, "is_acknowledged", polite)
+
+
+@contextmanager
+def agree_with_anybody() -> Iterator[None]:
+    """A controller takes any ISR from anybody: from who leads no more, and from an earlier start of a broker."""
+    with (
+        patch.object(partition_changes, "check_registered", lambda image, *, broker_id, broker_epoch: None),
+        patch.object(partition_changes, "_check_epochs", lambda state, asked, broker_id: None),
+        patch.object(partition_changes, "_check_isr", lambda image, state, asked: None),
+    ):
+        yield

@@ -62,9 +62,8 @@ def simulate(
         gc.enable()
         logger.setLevel(level)
     anomalies = [*judge(world.history), *lost_changes(world.history)]
-    return Outcome(
-        seed, anomalies, digest, virtual_s, acknowledged, dict(world.judge.seen + world.copies.seen), world.history
-    )
+    seen = world.judge.seen + world.copies.seen + world.fencing.seen
+    return Outcome(seed, anomalies, digest, virtual_s, acknowledged, dict(seen), world.history)
 
 
 async def _play_until_broken(world: ClusterWorld, about: str, faults: Sequence[str] | None) -> None:

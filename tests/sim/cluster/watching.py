@@ -35,6 +35,7 @@ from bifrost.replication.partition import Partition
 from tests.sim.cluster.hooks import Hooks
 from tests.sim.cluster.layout import METADATA_LOG
 from tests.sim.cluster.watching_copies import WatchingCopies
+from tests.sim.cluster.watching_fencing import WatchingFencing
 from tests.sim.cluster.world import ClusterMachine, ClusterWorld
 from tests.sim.process import CURRENT
 
@@ -52,6 +53,7 @@ class Watching:
 
     def __init__(self, world: ClusterWorld) -> None:
         self._judge = world.judge
+        self.fencing = WatchingFencing(world)
         self._machines = {machine.name: machine for machine in world.cluster}
         self._voters = {machine.seat.node_id: machine for machine in world.voters}
         self._roles: dict[str, object] = {}
@@ -120,6 +122,7 @@ class Watching:
         for entry in entries:
             yield entry
             self._judge.applies(self.life, entry.offset, repr(entry).encode())
+            self.fencing.applied(entry)
 
     def began_anew(self, _disk: object, _directory: str, damage: DamagedMetadataError, *_: object) -> None:
         self._judge.begins_anew(self.life, str(damage))
@@ -197,6 +200,7 @@ def watched(world: ClusterWorld) -> Iterator[None]:
     with ExitStack() as stack:
         hooks = Hooks(stack)
         WatchingCopies(world).attach(hooks)
+        watching.fencing.attach(hooks)
         before, after = hooks.before, hooks.after
         before(Odin, "heartbeat", watching.heard)
         before(BrokerSessions, "on_heartbeat", watching.counts)

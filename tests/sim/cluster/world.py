@@ -10,6 +10,7 @@ from typing import Any
 from bifrost.broker.odin import Odin
 from bifrost.raft.election_file import ELECTION_FILE, decode_election
 from tests.sim.cluster.copies import CopyJudge
+from tests.sim.cluster.fencing import FencingJudge
 from tests.sim.cluster.judge import Judge
 from tests.sim.cluster.layout import METADATA_LOG, Seat, Timing, drawn_seats, settings_of
 from tests.sim.machine import Machine
@@ -63,6 +64,7 @@ class ClusterWorld(World):
         self.machines = [*self.cluster]
         self.judge = Judge([seat.node_id for seat in self.seats if seat.is_voter], self._on_broken)
         self.copies = CopyJudge(self._on_broken, self.is_alive)
+        self.fencing = FencingJudge(self._on_broken, self.copies.held)
         self.run: asyncio.Task[Any] | None = None
         """What is given up as soon as a promise is broken: what comes after that says nothing."""
 

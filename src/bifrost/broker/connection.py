@@ -20,7 +20,7 @@ from typing import Protocol, cast
 from bifrost.broker.receive import BufferPool, Receiver
 from bifrost.broker.slice_sender import SliceSender
 from bifrost.errors import ProtocolError
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.metrics import Metrics
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.wire import Buffer

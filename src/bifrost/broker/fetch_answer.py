@@ -13,7 +13,7 @@ from typing import Final, cast
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.slice_sender import is_sendable
 from bifrost.errors import ErrorCode, StorageError
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.fetch import PartitionFetchResult
 from bifrost.protocol.wire import Buffer
 

@@ -62,6 +62,7 @@ class LiveSettings:
         return LogConfig(
             segment_bytes=config.effective_segment_bytes,
             segment_ms=config.segment_ms,
+            segment_jitter_ms=min(config.segment_jitter_ms, config.segment_ms),
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
             max_message_bytes=config.max_message_bytes,
@@ -70,6 +71,10 @@ class LiveSettings:
             message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             producer_id_expiration_ms=self.now.producer_id_expiration_ms,
             compacted="compact" in config.cleanup_policy,
+            deletes="delete" in config.cleanup_policy,
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+            file_delete_delay_ms=config.file_delete_delay_ms,
         )
 
     def topic_describer(self) -> TopicDescriber:

@@ -22,7 +22,7 @@ import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.context import Broker
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.forwarding import Forwarding
-from bifrost.broker.housekeeping import look_after
+from bifrost.broker.housekeeping import Housekeeping
 from bifrost.broker.http_side import HttpSide, open_http
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
@@ -212,8 +212,8 @@ class Node:
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
-        keeping = look_after(logs, self._replicas, publisher, image, self.settings, self._stops_within)
-        self._spawn(keeping, "housekeeping")
+        house = Housekeeping(logs, self._replicas, publisher, image, self._clock, self.settings, self._on_storage_error)
+        house.start(self._spawn, self._stops_within)
         self._spawn(self._groups.run(), "group coordinator")
         replication.start(self._stops_within)
         await self._server.serve(broker)

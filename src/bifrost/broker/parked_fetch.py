@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 from bifrost.broker.connection import FETCHES, Buffers, Connection, Reply
 from bifrost.broker.fetch_answer import FetchAnswer
 from bifrost.errors import StorageError
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.fetch import (
     FetchRequest,
     FetchResponse,

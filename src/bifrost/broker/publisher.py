@@ -28,7 +28,8 @@ from bifrost.log.manager import LogManager
 from bifrost.log.partition_log import PartitionLog
 from bifrost.replication.followers import Followers
 from bifrost.replication.manager import ReplicaManager
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.settings import TopicConfig
 from bifrost.types import NodeId, TopicPartition
 

@@ -21,7 +21,7 @@ from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.fetch_answer import ANSWER_BYTES_MAX
 from bifrost.broker.parked_fetch import Key, ParkedFetch, Results
 from bifrost.errors import ApiError, ErrorCode, StorageError
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.fetch import (
     FetchPartition,
     FetchRequest,
@@ -159,6 +159,10 @@ class ReplicaSession:
     def on_committed(self, partition: Partition) -> None:
         self._note_committed((partition.topic_id, partition.tp.partition))
         self._look_again(soon=False)
+
+    def on_start_moved(self, partition: Partition) -> None:
+        self._note_committed((partition.topic_id, partition.tp.partition))
+        self._look_again(soon=True)
 
     def close(self) -> None:
         """The follower is gone, or begins anew."""

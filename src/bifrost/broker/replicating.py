@@ -24,7 +24,8 @@ from bifrost.replication.followers import Followers, Spawn
 from bifrost.replication.following_node import Address, FetchSettings, FollowingNode
 from bifrost.replication.isr_changes import IsrChanges
 from bifrost.replication.manager import ReplicaManager
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.settings import Settings
 from bifrost.settings.fields import LONG_MAX
 from bifrost.types import NodeId
@@ -90,7 +91,11 @@ class Replication:
         )
         self.followers = Followers(node, spawn)
         self.around = Surroundings(
-            me=broker_id, wake=waiters.wake, propose=self._isr_changes.propose, on_synced=self.followers.on_synced
+            me=broker_id,
+            wake=waiters.wake,
+            propose=self._isr_changes.propose,
+            on_synced=self.followers.on_synced,
+            on_start_stored=self.followers.on_start_stored,
         )
 
     def start(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:

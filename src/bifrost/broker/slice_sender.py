@@ -16,7 +16,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.wire import Buffer
 
 MIN_SLICE_BYTES = 32 * 1024

@@ -32,6 +32,8 @@ class LogConfig:
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3_600_000
+    segment_jitter_ms: int = 0
+    """At most so much is taken off `segment_ms`, which is never less."""
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = (1 << 20) + 12
@@ -41,6 +43,11 @@ class LogConfig:
     """KIP-1030: an hour, so that a producer that counts in microseconds is noticed at once."""
     producer_id_expiration_ms: int = 24 * 3_600_000
     compacted: bool = False
+    deletes: bool = True
+    """Whether segments go because of their age, or of the log's size. Those wholly before its start go in any case."""
+    retention_ms: int = 7 * 24 * 3_600_000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
 
     def check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
         """Refuses a producer's batch from too far away in time; one without timestamps is let in.

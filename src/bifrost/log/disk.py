@@ -100,6 +100,9 @@ class Disk(Protocol):
     def background_sync(self, loop: asyncio.AbstractEventLoop) -> KernelSync | None:
         """Syncs of plain files that need no thread, where there is such a thing."""
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written to, by the machine's clock; -1 where nobody knows."""
+
     def space(self, path: str) -> Space:
         """Of the volume that the path is on, if it can be told."""
 

@@ -21,13 +21,13 @@ from bifrost.clock import Clock
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.checkpoints import (
     HIGH_WATERMARKS_FILE,
-    LOG_START_OFFSETS_FILE,
     RECOVERY_POINTS_FILE,
     encode_topic_id,
 )
 from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
+from bifrost.log.home import Home
 from bifrost.log.loading import load_topic_id
 from bifrost.log.log_directory import DirectoryState, ForeignDirectoryError, LogDirectory
 from bifrost.log.names import (
@@ -40,6 +40,7 @@ from bifrost.log.names import (
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles, logs_max
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.removal import Removal
+from bifrost.log.start_offsets import StartOffsets
 from bifrost.log.startup import BREATH, recover_directory
 from bifrost.types import TopicPartition
 
@@ -47,19 +48,6 @@ _log = logging.getLogger(__name__)
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Lies in a log directory like a topic, but the quorum opens it, not the manager."""
-
-
-class _Home:
-    """A log directory in use."""
-
-    __slots__ = ("directory", "flusher", "logs", "stored_points")
-
-    def __init__(self, directory: LogDirectory, flusher: Flusher) -> None:
-        self.directory = directory
-        self.flusher = flusher
-        self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.stored_points: dict[TopicPartition, int] = {}
-        """The highest recovery points that the checkpoint may hold, those of deleted logs among them."""
 
 
 class LogManager:
@@ -106,7 +94,7 @@ class LogManager:
         self._removal = Removal(disk, loop, rng, delay_ms=file_delete_delay_ms, on_failure=self.take_offline)
         self._files = OpenFiles(disk, open_files_max)
         self._logs_max = logs_max(disk)
-        self._homes: dict[str, _Home] = {}
+        self._homes: dict[str, Home] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
 
@@ -147,7 +135,8 @@ class LogManager:
         """Opens all directories and the logs in them. One that cannot be read goes offline; a foreign one raises."""
         for directory in self._directories:
             flusher = Flusher(self._loop, self._disk, directory.path, self.take_offline)
-            home = self._homes[directory.path] = _Home(directory, flusher)
+            starts = StartOffsets(self._loop, directory, self.take_offline)
+            home = self._homes[directory.path] = Home(directory, flusher, starts)
             try:
                 directory.open(cluster_id=self._cluster_id, node_id=self._node_id, rng=self._rng)
                 await self._load_directory(home)
@@ -158,12 +147,12 @@ class LogManager:
             except StorageError as error:
                 self.take_offline(error)
 
-    async def _load_directory(self, home: _Home) -> None:
+    async def _load_directory(self, home: Home) -> None:
         started = self._loop.time()
         directory = home.directory
         clean = directory.take_clean_marker()
         recovery_points = directory.read_offsets(RECOVERY_POINTS_FILE)
-        start_offsets = directory.read_offsets(LOG_START_OFFSETS_FILE)
+        start_offsets = home.starts.load()
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
         names = self._disk.directories(directory.path)
         found = [each for name in names if (each := self._recognise(directory, name))]
@@ -213,7 +202,7 @@ class LogManager:
         partition = partition_of(name)
         return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
-    def _settle_twins(self, home: _Home, partition: TopicPartition) -> bool:
+    def _settle_twins(self, home: Home, partition: TopicPartition) -> bool:
         """The partition is in two directories: the one that is not of this topic is stray. Whether this one stays.
 
         A deletion whose new name was lost with the power leaves files behind, and the topic that was made under the
@@ -232,7 +221,7 @@ class LogManager:
 
     def _open(
         self,
-        home: _Home,
+        home: Home,
         partition: TopicPartition,
         config: LogConfig,
         *,
@@ -253,8 +242,8 @@ class LogManager:
             policy=self._policy,
             files=self._files,
         )
-        log.on_dirty = home.flusher.mark_dirty
-        home.logs[partition] = self._logs[partition] = log
+        home.take_in(partition, log)
+        self._logs[partition] = log
         self._lost.pop(partition, None)
         return log
 
@@ -265,6 +254,7 @@ class LogManager:
         if not candidates:
             raise StorageError(self._directories[0].path, "no log directory takes new partitions")
         home = min(candidates, key=lambda each: len(each.logs))
+        home.starts.make_room_for(partition)
         path = f"{home.directory.path}/{partition_directory(partition)}"
         if len(self._logs) >= self._logs_max:
             raise DiskFullError(path, "too many open files: the limit of this process (ulimit -n) has to be raised")
@@ -281,6 +271,10 @@ class LogManager:
         """The partition is gone at once, and its files soon."""
         self._removal.delete(partition, self._let_go(partition))
 
+    def remove_later(self, log: PartitionLog, paths: Sequence[str]) -> None:
+        """Files that are of the log no more, renamed; they stay for as long as its topic says."""
+        self._removal.delete_files(paths, log.config.file_delete_delay_ms)
+
     def set_aside(self, partition: TopicPartition, reason: str) -> None:
         """The log is not one that the metadata speaks of: it is served no more, and its files are kept as stray."""
         self._removal.keep(partition, self._let_go(partition), reason)
@@ -290,10 +284,8 @@ class LogManager:
         log = self.get(partition)
         assert log is not None, partition
         home = next(home for home in self._homes.values() if home.logs.get(partition) is log)
-        del self._logs[partition], home.logs[partition]
-        home.flusher.forget(log)
-        log.release()
-        return log.directory
+        del self._logs[partition]
+        return home.let_go(partition).directory
 
     def take_offline(self, error: StorageError) -> None:
         """The directory that the error's path is in is not used any more; the others are."""
@@ -319,13 +311,17 @@ class LogManager:
             log.expire_producers(now_ms)
 
     async def checkpoint(self) -> None:
-        """Stores how far logs are synced and where they start, so that a start after a crash has less to read."""
+        """Stores how far logs are synced, so that a start after a crash has less to read."""
         for home in list(self._homes.values()):
-            points, starts = _recovery_points(home), _start_offsets(home)
-            home.stored_points = _highest(home.stored_points, points)
+            points = home.recovery_points()
+            home.note_points(points)
             if await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points)):
                 home.stored_points = points
-            await self._write(home, partial(home.directory.write_offsets, LOG_START_OFFSETS_FILE, starts))
+
+    async def store_starts(self) -> None:
+        """Waits until it is on disk where logs begin, if there is room for it."""
+        for home in list(self._homes.values()):
+            await home.starts.settle()
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Stores the high watermarks that the caller knows, each beside its log."""
@@ -338,6 +334,8 @@ class LogManager:
         self._removal.stop()
         for home in list(self._homes.values()):
             await home.flusher.drain()
+            await home.starts.settle()
+            home.starts.stop()
             jobs = []
             try:
                 for number, log in enumerate(home.logs.values()):
@@ -350,7 +348,7 @@ class LogManager:
                 )
                 for log, job in jobs:
                     log.finish_flush(job)
-                await self._loop.run_in_executor(None, _store_directory, home, broker_epoch)
+                await self._loop.run_in_executor(None, home.store_last_words, broker_epoch)
             except DiskFullError as error:
                 _log.warning("log directory left unclean path=%s error=%r", home.directory.path, str(error))
             except StorageError as error:
@@ -362,7 +360,7 @@ class LogManager:
         self._logs.clear()
         self._homes.clear()
 
-    async def _write(self, home: _Home, write: Callable[[], None]) -> bool:
+    async def _write(self, home: Home, write: Callable[[], None]) -> bool:
         """Whether it was written."""
         try:
             await self._loop.run_in_executor(None, write)
@@ -374,27 +372,3 @@ class LogManager:
             if self._homes.get(home.directory.path) is home:
                 self.take_offline(error)
         return False
-
-
-def _highest(some: Mapping[TopicPartition, int], others: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {each: max(some.get(each, 0), others.get(each, 0)) for each in {**some, **others}}
-
-
-def _recovery_points(home: _Home) -> dict[TopicPartition, int]:
-    return {partition: log.recovery_point for partition, log in home.logs.items()}
-
-
-def _start_offsets(home: _Home) -> dict[TopicPartition, int]:
-    """Only where the first segment's name does not say it."""
-    return {
-        partition: log.log_start_offset
-        for partition, log in home.logs.items()
-        if log.log_start_offset > log.segments[0].base_offset
-    }
-
-
-def _store_directory(home: _Home, broker_epoch: int) -> None:
-    """The last words of a clean stop, in the order in which a start believes them. Blocks."""
-    home.directory.write_offsets(RECOVERY_POINTS_FILE, _recovery_points(home))
-    home.directory.write_offsets(LOG_START_OFFSETS_FILE, _start_offsets(home))
-    home.directory.mark_clean(broker_epoch)

@@ -175,6 +175,9 @@ class MemoryDisk:
         self.directory(path)
         return True
 
+    def modified_ms(self, path: str) -> int:  # noqa: ARG002
+        return -1
+
     def space(self, path: str) -> Space:  # noqa: ARG002
         return Space()
 

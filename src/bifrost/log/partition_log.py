@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log import producer_snapshots
 from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
-from bifrost.log.disk import Disk, File
+from bifrost.log.disk import Disk
 from bifrost.log.flush_job import FlushJob, FlushState
 from bifrost.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from bifrost.log.loading import LoadedLog, reload_producers
@@ -26,6 +26,7 @@ from bifrost.log.replicated import check_replicated, run_length
 from bifrost.log.scan import LENGTH_END, DamagedBatchError
 from bifrost.log.segment import ActiveSegment, Segment
 from bifrost.log.segments import Segments
+from bifrost.log.slices import AppendResult, LogSlice
 from bifrost.protocol.batch import BatchHeader, stamp, stamp_append_time
 from bifrost.types import TopicPartition
 
@@ -34,50 +35,15 @@ _log = logging.getLogger(__name__)
 REMEDY: Final = "while another replica is in sync, stop this node, remove the directory and start: it is rebuilt"
 
 
-class AppendResult(NamedTuple):
-    """Where a produced batch is."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int
-    """-1 unless the topic's timestamps are the broker's; a duplicate has that of the first one."""
-    duplicate: bool
-    """It was in the log already; nothing was written."""
-
-
-class LogSlice(NamedTuple):
-    """Bytes to send: they start with the batch that holds `start_offset` and may end inside another."""
-
-    file: File
-    position: int
-    size: int
-    start_offset: int
-
-
 class PartitionLog:
     """One partition on one disk. Everything public is kept true after every call."""
 
     __slots__ = (
-        "_dirty",
-        "_files",
-        "_highest_point",
-        "_safe_at_append",
-        "_segments",
-        "_stored",
-        "config",
-        "directory",
-        "durable_offset",
-        "epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "on_dirty",
-        "on_durable",
-        "owed",
-        "partition",
-        "producers",
-        "recovery_point",
-        "topic_id",
-    )
+        "_dirty", "_files", "_highest_point", "_safe_at_append", "_segments", "_stored", "config", "directory",
+        "durable_offset", "epochs", "log_end_offset", "log_start_offset", "on_dirty", "on_durable",
+        "on_start_moved", "on_start_stored", "owed", "partition", "producers", "recovery_point",
+        "stored_start_offset", "topic_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -95,7 +61,7 @@ class PartitionLog:
         self.topic_id = loaded.topic_id
         self.epochs = loaded.epochs
         self.producers = loaded.producers
-        self.log_start_offset = loaded.log_start_offset
+        self.log_start_offset = self.stored_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.durable_offset = loaded.log_end_offset
         """Everything below it survives a crash of the kind that the flush policy guards against."""
@@ -105,6 +71,9 @@ class PartitionLog:
         """Told once when there is something to sync, and again only after `begin_flush`."""
         self.on_durable: Callable[[int], None] | None = None
         """Told the new `durable_offset` when a flush advanced it."""
+        self.on_start_moved: Callable[[PartitionLog], None] | None = None
+        """Told when the log begins elsewhere: somebody has to store that, and to call `start_is_stored`."""
+        self.on_start_stored: Callable[[], None] | None = None
         self.owed = FlushState()
         self._files = files
         self._segments = Segments(files, directory, loaded.closed, loaded.active)
@@ -154,9 +123,18 @@ class PartitionLog:
         return self._segments.size_bytes
 
     @property
+    def first_offset(self) -> int:
+        """Where the first segment begins: not after the log's start, which may lie inside it."""
+        return self._segments.first.base_offset
+
+    @property
     def segments(self) -> list[Segment]:
         """All segments, the active one last."""
         return self._segments.all()
+
+    def is_active(self, segment: Segment) -> bool:
+        """Whether batches are appended to it."""
+        return segment is self._segments.active
 
     def append(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> AppendResult:
         """Stores a produced batch, which `header` describes and `accept_produced` has let in. Stamps it in place.
@@ -298,7 +276,7 @@ class PartitionLog:
             # Kafka: UnifiedLog.truncateTo. A leader that wrote nothing leaves an epoch here that others never had.
             self.epochs.truncate_from_end(self.log_end_offset)
             return
-        if offset < self._segments.all()[0].base_offset:
+        if offset < self.first_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         _log.info("log truncated partition=%s from=%d to=%d", self.partition, self.log_end_offset, offset)
@@ -320,6 +298,7 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.owed.generation += 1
         self.epochs.truncate_from_end(end_offset)
+        self._tell_start()
         segments = self._segments.all()
         self.producers = reload_producers(self._files, self.directory, segments, self.config, self.log_start_offset)
         self._mark_dirty()
@@ -330,6 +309,26 @@ class PartitionLog:
             assert offset <= self.log_end_offset, f"{self.partition}: start {offset} beyond {self.log_end_offset}"
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self._tell_start()
+
+    def start_is_stored(self, offset: int) -> None:
+        """A loss of power cannot bring back what lies before `offset`, where the log began a moment ago."""
+        self.stored_start_offset = min(offset, self.log_start_offset)
+        if self.on_start_stored is not None:
+            self.on_start_stored()
+
+    def _tell_start(self) -> None:
+        self.stored_start_offset = min(self.stored_start_offset, self.log_start_offset)
+        if self.on_start_moved is not None and self.log_start_offset > 0:
+            self.on_start_moved(self)
+
+    def take_out_segments(self, before: int, limit: int) -> list[str]:
+        """The oldest segments, up to `limit`, that lie wholly before this offset and the start, leave the log; what
+        their files are called now, for somebody to remove. Whoever reads one of them can finish."""
+        renamed = self._segments.take_out(min(before, self.log_start_offset), limit)
+        if renamed:
+            self.owed.owe([], self.directory)
+        return renamed
 
     def drop_segments_before(self, offset: int) -> None:
         self._segments.drop_before(offset)
@@ -381,14 +380,9 @@ class PartitionLog:
     def release(self) -> None:
         """Nobody may use the log any more. Readers that hold a slice can finish."""
         self.owed.deleted = True
-        self.on_dirty = self.on_durable = None
+        self.on_dirty = self.on_durable = self.on_start_moved = self.on_start_stored = None
         for segment in self._segments.all():
             segment.forget_files()
-
-    def delete(self) -> None:
-        """Removes the partition's directory with all that is in it."""
-        self.release()
-        self._files.disk.remove_tree(self.directory)
 
     def expire_producers(self, now_ms: int) -> None:
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)

@@ -211,6 +211,12 @@ class RealDisk:
 
         return KernelSync.open(loop)
 
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise storage_error(path, error) from error
+
     def space(self, path: str) -> Space:
         try:
             found = os.statvfs(path)

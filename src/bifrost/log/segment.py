@@ -13,6 +13,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
+from zlib import crc32
 
 from bifrost.errors import StorageError
 from bifrost.log.config import LogConfig
@@ -26,7 +27,7 @@ from bifrost.log.index import (
     StoredTimeIndex,
     TimeIndex,
 )
-from bifrost.log.names import LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_path
+from bifrost.log.names import DELETED, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TXN_INDEX, segment_path
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.scan import DamagedBatchError, find_batch, scan_batches
 from bifrost.protocol.batch import BatchHeader
@@ -43,6 +44,7 @@ class Segment:
     __slots__ = (
         "_files",
         "_interval_bytes",
+        "_newest_ms",
         "_offsets",
         "_path",
         "_rebuilt",
@@ -62,6 +64,7 @@ class Segment:
         self._offsets: StoredOffsetIndex | OffsetIndex | None = None
         self._times: StoredTimeIndex | TimeIndex | None = None
         self._rebuilt = False
+        self._newest_ms: int | None = None
 
     @property
     def file(self) -> File:
@@ -102,6 +105,13 @@ class Segment:
         """The greatest timestamp and the last offset of the first batch that has it; -1 without any."""
         return self._time_index().last()
 
+    def newest_ms(self) -> int:
+        """The greatest timestamp, or when the file was last written to if its batches have none; -1 if nobody knows."""
+        if self._newest_ms is None:
+            greatest = self.greatest_timestamp()[0]
+            self._newest_ms = greatest if greatest >= 0 else self._files.disk.modified_ms(self._path)
+        return self._newest_ms
+
     def distrust_indexes(self, reason: str) -> bool:
         """Builds the indexes anew if that was not done before; whether it was worth another try."""
         if self._rebuilt:
@@ -116,6 +126,17 @@ class Segment:
             path = segment_path(self.directory, self.base_offset, suffix)
             if disk.exists(path):
                 disk.remove(path)
+
+    def rename_deleted(self, disk: Disk) -> list[str]:
+        """From here on no start finds the segment; the new names, for somebody to remove. The log goes last."""
+        self.forget_files()
+        renamed = []
+        for suffix in (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT, LOG):
+            path = segment_path(self.directory, self.base_offset, suffix)
+            if disk.exists(path):
+                disk.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
+        return renamed
 
     def forget_files(self) -> None:
         """No name of this segment is to be used again; whoever reads one of its files can finish."""
@@ -172,6 +193,7 @@ class ActiveSegment(Segment):
         "created_ms",
         "first_timestamp",
         "index_full",
+        "jitter_share",
     )
 
     def __init__(
@@ -192,6 +214,8 @@ class ActiveSegment(Segment):
         self.first_timestamp = first_timestamp
         self.created_ms = now_ms
         self.index_full = False
+        # How much of `segment.jitter.ms` is taken off its age. By its name and not by chance: replicas roll alike.
+        self.jitter_share = crc32(f"{directory.rpartition('/')[2]}/{self.base_offset}".encode()) / (1 << 32)
         # Last offsets of recent batches and where they start. Slot 0 is a sentinel: the last offset before them.
         self._recent_ends = [next_offset - 1]
         self._recent_positions = [size]
@@ -218,7 +242,7 @@ class ActiveSegment(Segment):
         age_ms = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
         return (
             self.size + size > config.segment_bytes
-            or age_ms > config.segment_ms
+            or age_ms > config.segment_ms - self.jitter_share * config.segment_jitter_ms
             or self.index_full
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
@@ -281,6 +305,10 @@ class ActiveSegment(Segment):
 
     def greatest_timestamp(self) -> tuple[int, int]:
         return self._builder.max_timestamp, self._builder.max_timestamp_offset
+
+    def newest_ms(self) -> int:
+        greatest = self._builder.max_timestamp
+        return greatest if greatest >= 0 else self._files.disk.modified_ms(self._path)
 
     def truncate(self, offset: int) -> int:
         """Cuts the file before the batch that holds `offset`; the offset after what is left. Durable when it returns.

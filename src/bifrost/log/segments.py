@@ -34,6 +34,10 @@ class Segments:
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self.closed) + self.active.size
 
+    @property
+    def first(self) -> Segment:
+        return self.closed[0] if self.closed else self.active
+
     def all(self) -> list[Segment]:
         return [*self.closed, self.active]
 
@@ -89,6 +93,17 @@ class Segments:
         while self.closed and [*self._bases, self.active.base_offset][1] <= offset:
             self.closed.pop(0).remove(self._files.disk)
             del self._bases[0]
+
+    def take_out(self, before: int, limit: int) -> list[str]:
+        """Closed segments that end at or before this offset are of the log no more, the oldest first; their files have
+        the names that this returns."""
+        disk, renamed = self._files.disk, []
+        ends = [*self._bases[1 : limit + 1], self.active.base_offset][:limit]
+        count = bisect_right(ends[: len(self.closed)], before)
+        for segment in self.closed[:count]:
+            renamed += segment.rename_deleted(disk)
+        del self.closed[:count], self._bases[:count]
+        return renamed
 
     def restart_at(self, offset: int, config: LogConfig, now_ms: int) -> list[File]:
         """Drops everything; the log is empty and goes on at `offset`. The files that are now owed to the disk."""

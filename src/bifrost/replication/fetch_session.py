@@ -94,7 +94,7 @@ class FollowerSession:
             partition.leader_epoch,
             log.log_end_offset,
             log.epochs.latest,
-            log.log_start_offset,
+            log.stored_start_offset,
             max_bytes,
             high_watermark=partition.high_watermark,
         )

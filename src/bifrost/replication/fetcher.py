@@ -121,6 +121,13 @@ class Fetcher:
             if not self._unsynced:
                 self._wake()
 
+    def on_start_stored(self, partition: Partition) -> None:
+        """The leader should know where this log begins: somebody may wait for that (KIP-107)."""
+        followed = self._followed.get((partition.topic_id, partition.tp.partition))
+        if followed is not None and followed.resume is None:
+            self._put(partition)
+            self._wake()
+
     def close(self) -> None:
         self._stopped = True
         for followed in self._followed.values():

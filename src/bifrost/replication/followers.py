@@ -60,6 +60,12 @@ class Followers:
         if fetcher is not None:
             fetcher.on_synced(partition)
 
+    def on_start_stored(self, partition: Partition) -> None:
+        """It is on disk where its log begins."""
+        fetcher = self._fetcher_of.get(partition)
+        if fetcher is not None:
+            fetcher.on_start_stored(partition)
+
     def set_rate(self, rate: int | None, now_ms: float) -> None:
         """So many bytes a second may be fetched of partitions that are throttled; None: as many as there are."""
         if rate != self._node.budget.rate:

@@ -9,45 +9,20 @@ replica what is not committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Collection
 
 from bifrost.errors import ApiError, DiskFullError, ErrorCode
 from bifrost.log.config import LOG_APPEND_TIME
 from bifrost.log.epochs import UNDEFINED_EPOCH
-from bifrost.log.partition_log import AppendResult, LogSlice, PartitionLog
+from bifrost.log.partition_log import PartitionLog
 from bifrost.log.producers import ForgottenBatchError
+from bifrost.log.slices import AppendResult, LogSlice
 from bifrost.protocol.batch import accept_produced, read_header, read_producer
-from bifrost.replication.core.leader import Effects, Member, PartitionLeader
+from bifrost.replication.core.leader import Effects, PartitionLeader
+from bifrost.replication.surroundings import Surroundings, Watcher
 from bifrost.types import NodeId, TopicPartition
 
 ACKS_ALL = -1
-
-
-class Watcher(Protocol):
-    """A follower that may be waiting for what comes next."""
-
-    def on_append(self, partition: Partition) -> None:
-        """There is more to fetch, or another leader to fetch it from."""
-
-    def on_committed(self, partition: Partition) -> None:
-        """The high watermark has moved."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Surroundings:
-    """What every partition of a node shares."""
-
-    me: NodeId
-    wake: Callable[[Partition], None]
-    """Somebody may wait for what has just become safe, or for a leader that has gone."""
-    propose: Callable[[Partition, tuple[Member, ...]], None] = lambda _partition, _isr: None
-    """Ask the controller for another ISR."""
-    on_synced: Callable[[Partition], None] = lambda _partition: None
-    """What was fetched for a partition that this node follows is on disk."""
-    live: dict[NodeId, int] = field(default_factory=dict)
-    """The epochs of all brokers that may be in sync; one object for the life of the node."""
 
 
 class Partition:
@@ -89,6 +64,7 @@ class Partition:
         self._high_watermark = min(max(high_watermark, log.log_start_offset), log.durable_offset)
         self._leader: PartitionLeader | None = None
         log.on_durable = self._on_durable
+        log.on_start_stored = self._on_start_stored
 
     # Who leads
 
@@ -298,7 +274,7 @@ class Partition:
         if committed > self._high_watermark:
             self._high_watermark = committed
             self._around.wake(self)
-        log.advance_log_start(min(leader_start, self._high_watermark))
+        self.begin_at(min(leader_start, self._high_watermark))
 
     def truncate_to(self, offset: int, leader_epoch: int, now_ms: int) -> None:
         """The leader's history leaves this one here."""
@@ -317,6 +293,15 @@ class Partition:
         return self.log.durable_offset >= self.log.log_end_offset
 
     # For anybody
+
+    def begin_at(self, offset: int) -> None:
+        """What lies before `offset` is served no more."""
+        log = self.log
+        if offset > log.log_start_offset:
+            assert offset <= self.high_watermark, f"{self.tp}: {offset} is beyond {self.high_watermark}"
+            log.advance_log_start(offset)
+            for watcher in self.watchers:
+                watcher.on_start_moved(self)
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """Where `leader_epoch` ended in this log. A new leader's high watermark may still be below what its predecessor
@@ -347,6 +332,12 @@ class Partition:
             self._around.on_synced(self)
         elif self._run(self._leader.on_durable(offset)):
             self._around.wake(self)  # some wait for this disk alone
+
+    def _on_start_stored(self) -> None:
+        if self._leader is None:
+            self._around.on_start_stored(self)
+        else:
+            self._around.wake(self)  # somebody may wait for that
 
     def _tell_watchers(self) -> None:
         for watcher in self.watchers:

@@ -20,6 +20,7 @@ from bifrost.settings.listeners import HttpListener, Listener, read_http_listene
 
 CLUSTER_WIDE = Update.CLUSTER_WIDE
 
+_COMPACT = "nothing is compacted yet: with `compact` alone all records are kept"
 _FLUSH = "flush.policy alone decides when data reaches the disk"
 
 
@@ -139,11 +140,11 @@ class Settings(CoordinatorSettings):
     )
     log_roll_hours: int = key("log.roll.hours", 168, at_least=1, doc="The same in hours, unless log.roll.ms is set.")
     log_roll_jitter_ms: int | None = long(
-        "log.roll.jitter.ms", None, at_least=0, update=CLUSTER_WIDE, note=LATER,
+        "log.roll.jitter.ms", None, at_least=0, update=CLUSTER_WIDE,
         doc="At most this much is taken off the age, so that segments do not all roll at once.",
     )
     log_roll_jitter_hours: int = key(
-        "log.roll.jitter.hours", 0, at_least=0, note=LATER, doc="The same in hours, unless log.roll.jitter.ms is set."
+        "log.roll.jitter.hours", 0, at_least=0, doc="The same in hours, unless log.roll.jitter.ms is set."
     )
     log_index_interval_bytes: int = key(
         "log.index.interval.bytes", 4_096, at_least=0, update=CLUSTER_WIDE, doc="Bytes of data per index entry."
@@ -167,29 +168,33 @@ class Settings(CoordinatorSettings):
         "log.flush.offset.checkpoint.interval.ms", 60_000, at_least=0, doc="How often recovery points are saved."
     )
     log_flush_start_offset_checkpoint_interval_ms: int = key(
-        "log.flush.start.offset.checkpoint.interval.ms", 60_000, at_least=0, doc="How often log starts are saved."
+        "log.flush.start.offset.checkpoint.interval.ms", 60_000, at_least=0,
+        doc="How often Kafka saves log starts. Here they are saved as they move.",
     )
 
     # Retention and compaction
     log_cleanup_policy: tuple[str, ...] = key(
-        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=LATER,
+        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=_COMPACT,
         doc="What happens to old data: deleted by age and size, compacted by key, or both.",
     )
     log_retention_ms: int | None = long(
-        "log.retention.ms", None, at_least=1, also=-1, update=CLUSTER_WIDE, note=LATER, doc="Keep data for so long."
+        "log.retention.ms", None, at_least=1, also=-1, update=CLUSTER_WIDE, doc="Keep data for so long."
     )
     log_retention_minutes: int | None = key(
-        "log.retention.minutes", None, kind=Kind.INT, at_least=1, also=-1, note=LATER,
+        "log.retention.minutes", None, kind=Kind.INT, at_least=1, also=-1,
         doc="The same in minutes, unless log.retention.ms is set.",
     )
     log_retention_hours: int = key(
-        "log.retention.hours", 168, at_least=1, also=-1, note=LATER, doc="The same in hours, unless one above is set."
+        "log.retention.hours", 168, at_least=1, also=-1, doc="The same in hours, unless one above is set."
     )
     log_retention_bytes: int = long(
-        "log.retention.bytes", -1, update=CLUSTER_WIDE, note=LATER, doc="Keep so much of a partition; -1 for all."
+        "log.retention.bytes", -1, update=CLUSTER_WIDE, doc="Keep so much of a partition; -1 for all."
     )
     log_retention_check_interval_ms: int = long(
-        "log.retention.check.interval.ms", 300_000, at_least=1, note=LATER, doc="How often old segments are sought."
+        "log.retention.check.interval.ms", 300_000, at_least=1, doc="How often old segments are sought."
+    )
+    log_initial_task_delay_ms: int = long(
+        "log.initial.task.delay.ms", 30_000, at_least=0, doc="How long after the start they are first sought."
     )
     log_segment_delete_delay_ms: int = long(
         "log.segment.delete.delay.ms", 60_000, at_least=0, update=CLUSTER_WIDE,

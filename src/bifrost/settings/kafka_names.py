@@ -162,7 +162,6 @@ internal.metadata.delete.delay.millis=60000
 log.cleaner.backoff.ms=15000
 log.cleaner.dedupe.buffer.size=134217728
 log.dir.failure.timeout.ms=30000
-log.initial.task.delay.ms=30000
 metadata.max.retention.bytes=104857600
 metadata.max.retention.ms=604800000
 metrics.sample.window.ms=30000

@@ -14,7 +14,7 @@ from bifrost.broker.handlers import offsets
 from bifrost.controller.core import elections, partition_changes
 from bifrost.controller.core import state as metadata
 from bifrost.controller.core.records import NO_LEADER
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.produce import ProduceRequest, ProduceResponse
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import ACKS_ALL, Partition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bifrost.log.names import LOG
-from bifrost.log.partition_log import AppendResult
+from bifrost.log.slices import AppendResult
 from bifrost.protocol.batch import CorruptBatchError, iter_headers, read_header
 from bifrost.replication.partition import Partition
 from tests.sim.cluster.copies import Batch, Key

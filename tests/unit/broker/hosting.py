@@ -26,7 +26,8 @@ from bifrost.peers.transport import TcpTransport
 from bifrost.replication.followers import Followers
 from bifrost.replication.following_node import FetchSettings, FollowingNode
 from bifrost.replication.manager import ReplicaManager
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.settings import Settings
 from bifrost.types import NodeId, TopicPartition
 from tests.unit.controller.stand_ins import apply, cluster_of, topic_id

@@ -28,7 +28,8 @@ from bifrost.protocol.fetch import (
 )
 from bifrost.protocol.frame import RequestHeader
 from bifrost.protocol.records import encode_batch
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.types import NodeId, TopicPartition
 from tests.unit.broker.stand_ins import on_loop
 

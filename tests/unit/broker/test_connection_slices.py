@@ -13,8 +13,8 @@ import pytest
 
 from bifrost.broker.connection import Buffers, Connection
 from bifrost.broker.receive import BufferPool
-from bifrost.log.partition_log import LogSlice
 from bifrost.log.real_disk import RealDisk, RealFile
+from bifrost.log.slices import LogSlice
 from bifrost.metrics import Metrics
 from tests.unit.broker.stand_ins import FETCH, METADATA, loop_factories, request, turns, until
 

@@ -12,8 +12,8 @@ import pytest
 
 from bifrost.broker.slice_sender import MIN_SLICE_BYTES, SliceSender, is_sendable
 from bifrost.log.memory_disk import MemoryDisk
-from bifrost.log.partition_log import LogSlice
 from bifrost.log.real_disk import RealDisk, RealFile
+from bifrost.log.slices import LogSlice
 from tests.unit.broker.stand_ins import on_loop, turns, until
 
 CONTENT = random.Random(1).randbytes(3_000_000)

@@ -14,7 +14,8 @@ from bifrost.log.partition_log import PartitionLog
 from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import decode_batch, encode_batch
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.types import NodeId, TopicPartition
 
 ME = NodeId(1)

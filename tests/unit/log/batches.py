@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from bifrost.log.config import LogConfig
 from bifrost.log.disk import Disk
-from bifrost.log.partition_log import AppendResult, PartitionLog
+from bifrost.log.partition_log import PartitionLog
+from bifrost.log.slices import AppendResult
 from bifrost.protocol.batch import BatchHeader, check_crc, iter_headers, read_header
 from bifrost.protocol.records import Record, decode_batch, encode_batch
 from bifrost.types import TopicPartition

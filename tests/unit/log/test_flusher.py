@@ -198,7 +198,8 @@ async def test_a_log_that_is_deleted_during_a_round_harms_nobody(monkeypatch: py
     append(world.logs[0], b"a")
     append(world.logs[1], b"b")
     await settle()
-    world.logs[0].delete()
+    world.logs[0].release()
+    world.disk.remove_tree(world.logs[0].directory)
     world.flusher.forget(world.logs[0])
     await world.executor.run()
     assert world.failures == []

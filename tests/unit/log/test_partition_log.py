@@ -10,7 +10,8 @@ import pytest
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
 from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.memory_disk import MemoryDisk
-from bifrost.log.partition_log import AppendResult, PartitionLog
+from bifrost.log.partition_log import PartitionLog
+from bifrost.log.slices import AppendResult
 from bifrost.protocol.batch import check_crc, iter_headers, read_header
 from bifrost.protocol.records import Record, encode_batch
 from tests.sim.disk import FaultyDisk
@@ -555,13 +556,6 @@ def test_idle_producers_expire(disk: MemoryDisk) -> None:
     append(log, b"a", producer_id=7)
     log.expire_producers(NOW + 24 * 3_600_000)
     assert not append(log, b"b", producer_id=7, sequence=55).duplicate
-
-
-def test_a_deleted_log_is_gone(disk: MemoryDisk) -> None:
-    log = open_log(disk)
-    append(log, b"a")
-    log.delete()
-    assert not disk.exists(DIRECTORY)
 
 
 def test_records_come_back_as_they_were(disk: MemoryDisk) -> None:

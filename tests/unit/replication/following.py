@@ -32,7 +32,8 @@ from bifrost.protocol.records import encode_batch
 from bifrost.replication.core.byte_budget import ByteBudget
 from bifrost.replication.fetcher import Fetcher
 from bifrost.replication.following_node import Address, FetchSettings, FollowingNode
-from bifrost.replication.partition import Partition, Surroundings
+from bifrost.replication.partition import Partition
+from bifrost.replication.surroundings import Surroundings
 from bifrost.types import NodeId, TopicPartition
 from tests.unit.broker.stand_ins import on_loop, turns
 from tests.unit.coordinator.led_partition import FixedClock

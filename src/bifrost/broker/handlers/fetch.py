@@ -20,7 +20,7 @@ from bifrost.broker.registry import raw_api
 from bifrost.broker.remote_fetch import RemoteFetch, Wanted
 from bifrost.broker.replica_selection import RACK_AWARE_SELECTOR, replica_in_rack
 from bifrost.errors import ApiError, ErrorCode, StorageError
-from bifrost.log.partition_log import LogSlice
+from bifrost.log.slices import LogSlice
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.fetch import (
     TOPIC_IDS_SINCE,

@@ -17,7 +17,7 @@ from bifrost.broker.produce_answer import Elsewhere, PendingProduce, Write, ask_
 from bifrost.broker.registry import raw_api
 from bifrost.broker.write_order import WriteOrder
 from bifrost.errors import ApiError, ErrorCode, StorageError
-from bifrost.log.partition_log import AppendResult
+from bifrost.log.slices import AppendResult
 from bifrost.peers.connection import PeerError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.batch import ProducerMark, read_producer

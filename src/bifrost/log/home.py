@@ -1,0 +1,52 @@
+"""A log directory in use: the logs in it, and what is written about all of them together."""
+
+from __future__ import annotations
+
+from bifrost.log.checkpoints import RECOVERY_POINTS_FILE
+from bifrost.log.flusher import Flusher
+from bifrost.log.log_directory import LogDirectory
+from bifrost.log.partition_log import PartitionLog
+from bifrost.log.start_offsets import StartOffsets
+from bifrost.types import TopicPartition
+
+
+class Home:
+    """One directory of a node."""
+
+    __slots__ = ("directory", "flusher", "logs", "starts", "stored_points")
+
+    def __init__(self, directory: LogDirectory, flusher: Flusher, starts: StartOffsets) -> None:
+        self.directory = directory
+        self.flusher = flusher
+        self.starts = starts
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.stored_points: dict[TopicPartition, int] = {}
+        """The highest recovery points that the checkpoint may hold, those of deleted logs among them."""
+
+    def take_in(self, partition: TopicPartition, log: PartitionLog) -> None:
+        """The log lives here from now on."""
+        log.on_dirty = self.flusher.mark_dirty
+        log.on_start_moved = self.starts.note
+        self.logs[partition] = log
+
+    def let_go(self, partition: TopicPartition) -> PartitionLog:
+        """The log does not belong here any more."""
+        log = self.logs.pop(partition)
+        self.flusher.forget(log)
+        self.starts.forget(partition, log)
+        log.release()
+        return log
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        return {partition: log.recovery_point for partition, log in self.logs.items()}
+
+    def note_points(self, points: dict[TopicPartition, int]) -> None:
+        """These are about to be stored; until they are, the file may hold those before."""
+        known = self.stored_points
+        self.stored_points = {each: max(known.get(each, 0), points.get(each, 0)) for each in {**known, **points}}
+
+    def store_last_words(self, broker_epoch: int) -> None:
+        """What a stop in order leaves, in the order in which a start believes it. Blocks."""
+        self.directory.write_offsets(RECOVERY_POINTS_FILE, self.recovery_points())
+        self.starts.store_last({partition: log.first_offset for partition, log in self.logs.items()})
+        self.directory.mark_clean(broker_epoch)

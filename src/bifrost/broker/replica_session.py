@@ -199,7 +199,9 @@ class ReplicaSession:
 
     def _count(self, asked: _Asked, partition: Partition) -> None:
         wanted, now_ms = asked.wanted, asked.asked_at_ms
-        is_waited_for = partition.on_replica_fetch(self.follower, asked.broker_epoch, wanted.fetch_offset, now_ms)
+        is_waited_for = partition.on_replica_fetch(
+            self.follower, asked.broker_epoch, wanted.fetch_offset, now_ms, wanted.log_start_offset
+        )
         asked.is_counted = True
         if asked.catches_up is is_waited_for:
             asked.catches_up = not is_waited_for

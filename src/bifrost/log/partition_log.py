@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log import producer_snapshots
 from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.disk import Disk
 from bifrost.log.flush_job import FlushJob, FlushState
-from bifrost.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
+from bifrost.log.index import NO_TIMESTAMP
 from bifrost.log.loading import LoadedLog, reload_producers
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.recovery import load_or_recover
-from bifrost.log.replicated import check_replicated, run_length
-from bifrost.log.scan import LENGTH_END, DamagedBatchError
+from bifrost.log.replicated import check_replicated, expected_offset, run_length, segment_start
+from bifrost.log.scan import LENGTH_END, REMEDY, DamagedBatchError
 from bifrost.log.segment import ActiveSegment, Segment
 from bifrost.log.segments import Segments
 from bifrost.log.slices import AppendResult, LogSlice
@@ -31,8 +30,6 @@ from bifrost.protocol.batch import BatchHeader, stamp, stamp_append_time
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
-
-REMEDY: Final = "while another replica is in sync, stop this node, remove the directory and start: it is rebuilt"
 
 
 class PartitionLog:
@@ -179,10 +176,15 @@ class PartitionLog:
         All of them are checked before the first is written. A partial batch at the end is left out. `StorageError`: the
         log ends with the last that found room, and is as good as if no more had come.
         """
-        positions, headers = check_replicated(self.partition, batches, self.log_end_offset)
+        expected = expected_offset(batches, self.log_start_offset, self.log_end_offset)
+        positions, headers = check_replicated(self.partition, batches, expected)
+        if headers and expected < self.log_end_offset:
+            return self._begin_inside(batches, expected, now_ms)
         stored = 0
         while stored < len(headers):
-            active = self._room_for(headers[stored], now_ms)
+            active, first = self._segments.active, headers[stored]
+            if active.must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms, self.config):
+                active = self._roll(segment_start(first, self.log_end_offset), now_ms)
             start, count = positions[stored], run_length(active, headers[stored:], now_ms, self.config)
             shift = active.write_at_end(batches[start : positions[stored + count]]) - start
             for header, position in zip(headers[stored : stored + count], positions[stored:]):
@@ -200,17 +202,18 @@ class PartitionLog:
                 self._mark_dirty()
         return self.log_end_offset
 
-    def _room_for(self, header: BatchHeader, now_ms: int) -> ActiveSegment:
-        """The segment that a replicated batch belongs into.
-
-        New segments start at the log's end even before a gap, so that recovery can tell a lost tail from one; unless
-        the gap is so wide that an index could not count across it.
-        """
-        active, last_offset = self._segments.active, header.last_offset
-        if not active.must_roll(header.size_bytes, last_offset, header.max_timestamp, now_ms, self.config):
-            return active
-        wide = last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
-        return self._roll(header.base_offset if wide else self.log_end_offset, now_ms)
+    def _begin_inside(self, batches: memoryview, base_offset: int, now_ms: int) -> int:
+        """Stores what begins before this empty log does: it goes on beginning where it did, inside the first batch."""
+        start = self.log_start_offset
+        self.truncate_fully_and_start_at(base_offset, now_ms)
+        try:
+            self.append_replicated(batches, now_ms)
+        finally:
+            if self.log_end_offset > start:
+                self.advance_log_start(start)
+            else:  # there was no room for it
+                self.truncate_fully_and_start_at(start, now_ms)
+        return self.log_end_offset
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """A leader epoch begins at the log's end, even if nothing is ever written in it."""

@@ -10,9 +10,26 @@ from collections.abc import Sequence
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log.config import LogConfig
+from bifrost.log.index import RELATIVE_OFFSET_MAX
 from bifrost.log.segment import ActiveSegment
 from bifrost.protocol.batch import BatchHeader, CorruptBatchError, check_crc, iter_headers
 from bifrost.types import TopicPartition
+
+
+def expected_offset(batches: memoryview, start_offset: int, end_offset: int) -> int:
+    """Where fetched batches have to begin so that a log of this start and end takes them: at its end.
+
+    But an empty log may begin where records were deleted up to, which may be inside a batch of its leader's. Then it
+    takes that batch, and begins inside it likewise. Kafka: Partition.appendRecordsToFollowerOrFutureReplica.
+    """
+    if start_offset == end_offset:
+        try:
+            first = next(iter_headers(batches), None)
+        except CorruptBatchError:
+            return end_offset  # `check_replicated` tells what is wrong with them
+        if first is not None and first[1].base_offset < end_offset <= first[1].last_offset:
+            return first[1].base_offset
+    return end_offset
 
 
 def check_replicated(
@@ -36,6 +53,15 @@ def check_replicated(
     except CorruptBatchError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}") from error
     return positions, headers
+
+
+def segment_start(header: BatchHeader, log_end_offset: int) -> int:
+    """Where a segment starts that is made for this batch.
+
+    At the log's end even before a gap, so that recovery can tell a lost tail from one; unless the gap is so wide that
+    an index could not count across it.
+    """
+    return header.base_offset if header.last_offset - log_end_offset > RELATIVE_OFFSET_MAX else log_end_offset
 
 
 def run_length(active: ActiveSegment, headers: Sequence[BatchHeader], now_ms: int, config: LogConfig) -> int:

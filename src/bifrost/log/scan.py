@@ -25,6 +25,8 @@ _PLACE = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset d
 _PEEK_BYTES: Final = 4096 + HEADER_BYTES
 """What one look-up reads at a time: the default distance of two index entries."""
 
+REMEDY: Final = "while another replica is in sync, stop this node, remove the directory and start: it is rebuilt"
+
 
 class DamagedBatchError(StorageError):
     """The bytes at `position` of `file` are not the batch that should be there."""

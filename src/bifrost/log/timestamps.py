@@ -29,12 +29,16 @@ class TimestampAndOffset(NamedTuple):
 def find_timestamp(log: PartitionLog, timestamp_ms: int, end_offset: int) -> TimestampAndOffset | None:
     """The first record with this timestamp or a later one; None if there is none before `end_offset`.
 
-    Timestamps need not rise with offsets: the first segment whose greatest is high enough holds the answer.
+    Timestamps need not rise with offsets: the first segment whose greatest is high enough holds the answer, unless
+    that record was deleted from the beginning of the log.
     """
+    start_offset = log.log_start_offset
     try:
-        for segment in log.segments:
-            if segment.size and segment.greatest_timestamp()[0] >= timestamp_ms:
-                return _find_in_segment(segment, timestamp_ms, log.log_start_offset, end_offset)
+        for segment in _shown_segments(log, start_offset):
+            if segment.greatest_timestamp()[0] >= timestamp_ms:
+                found = _find_in_segment(segment, timestamp_ms, start_offset, end_offset)
+                if found is not None or segment.base_offset >= start_offset:
+                    return found
     except DamagedBatchError as damage:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
     return None
@@ -42,22 +46,50 @@ def find_timestamp(log: PartitionLog, timestamp_ms: int, end_offset: int) -> Tim
 
 def max_timestamp(log: PartitionLog, end_offset: int) -> TimestampAndOffset | None:
     """The first record that carries the greatest timestamp of the log, if it is before `end_offset`."""
-    filled = [segment for segment in log.segments if segment.size]
-    if not filled:
-        return None
+    start_offset = log.log_start_offset
+    best: tuple[int, int, Segment] | None = None
     try:
-        segment = max(filled, key=lambda each: each.greatest_timestamp()[0])
-        greatest, batch_end = segment.greatest_timestamp()
-        if greatest < 0:
+        for each in _shown_segments(log, start_offset):
+            greatest, batch_end = each.greatest_timestamp()
+            if each.base_offset < start_offset:
+                greatest, batch_end = _greatest_shown(each, start_offset, (greatest, batch_end))
+            if greatest >= 0 and (best is None or greatest > best[0]):
+                best = greatest, batch_end, each
+        if best is None:
             return None
+        greatest, batch_end, segment = best
         for position, header in segment.scan(segment.position_of(batch_end)):
-            if header.max_timestamp == greatest:
+            if header.max_timestamp >= greatest:
                 records = _records(segment, position, header)
-                found = next((record for record in records if record.timestamp == greatest), None)
+                shown = (record for record in records if record.offset >= start_offset)
+                found = next((record for record in shown if record.timestamp == greatest), None)
                 return _answer(found, header, end_offset)
     except DamagedBatchError as damage:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
     return None
+
+
+def _shown_segments(log: PartitionLog, start_offset: int) -> list[Segment]:
+    """Those that hold something from the log's start on."""
+    segments = log.segments
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    return [segment for segment, end in zip(segments, ends) if segment.size and end > start_offset]
+
+
+def _greatest_shown(segment: Segment, start_offset: int, told: tuple[int, int]) -> tuple[int, int]:
+    """The greatest timestamp, and the end of its batch, of what a segment holds from `start_offset` on; all of its
+    batches together have `told`. Only the batch that holds the start is opened: the others are all shown."""
+    best = (-1, -1)
+    for position, header in segment.scan(segment.position_of(start_offset)):
+        greatest = header.max_timestamp
+        if header.base_offset < start_offset:
+            records = _records(segment, position, header)
+            greatest = max((record.timestamp for record in records if record.offset >= start_offset), default=-1)
+        if greatest > best[0]:
+            best = greatest, header.last_offset
+        if best[0] == told[0]:
+            break
+    return best
 
 
 def _find_in_segment(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, ProtocolError, StorageError
+from bifrost.log.replicated import expected_offset
 from bifrost.peers.connection import PeerConnection, PeerError, connect
 from bifrost.protocol.fetch import FetchResponse, PartitionFetchResult, decode_response
 from bifrost.protocol.fetch.request import VERSIONS
@@ -308,7 +309,9 @@ class Fetcher:
         if records:
             assert isinstance(records, memoryview), "a decoded answer holds bytes"
             size = len(records)
-            if int.from_bytes(records[:8]) >= partition.log.log_end_offset:  # else two requests asked for the same
+            log = partition.log
+            expected = expected_offset(records, log.log_start_offset, log.log_end_offset)
+            if int.from_bytes(records[:8]) >= expected:  # else two requests asked for the same
                 partition.append_fetched(records, epoch, self._node.clock.now_ms())
             self._put(partition)
             if self._may_rest(followed):

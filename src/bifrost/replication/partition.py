@@ -23,6 +23,7 @@ from bifrost.replication.surroundings import Surroundings, Watcher
 from bifrost.types import NodeId, TopicPartition
 
 ACKS_ALL = -1
+UP_TO_HIGH_WATERMARK = -1
 
 
 class Partition:
@@ -232,11 +233,30 @@ class Partition:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"{len(leader.isr)} in sync")
         return True
 
-    def on_replica_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> bool:
-        """A follower holds everything below `offset`. Whether writes wait for it."""
+    def on_replica_fetch(
+        self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float, start_offset: int = -1
+    ) -> bool:
+        """A follower holds everything below `offset`, and shows nothing before `start_offset`. Whether writes wait for
+        it."""
         leader = self.leader
-        self._run(leader.on_fetch(broker_id, broker_epoch, offset, now_ms))
+        self._run(leader.on_fetch(broker_id, broker_epoch, offset, now_ms, start_offset))
         return broker_id in leader.waits_for
+
+    def delete_records(self, offset: int) -> int:
+        """Records before `offset` are gone from now on; which that is. Kafka: Partition.deleteRecordsOnLeader."""
+        committed = self.leader.high_watermark
+        if not self.log.config.deletes:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{self.tp}: cleanup.policy does not delete")
+        wanted = committed if offset == UP_TO_HIGH_WATERMARK else offset
+        if not 0 <= wanted <= committed:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp}: {wanted} is not in 0..{committed}")
+        self.begin_at(wanted)
+        return wanted
+
+    @property
+    def low_watermark(self) -> int:
+        """Nobody shows anything before it, and nobody will after a crash."""
+        return self.leader.low_watermark(self.log.stored_start_offset)
 
     def read_as_replica(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> LogSlice | None:
         """What a follower may read: also what is not committed, for it becomes so by being fetched."""
@@ -251,6 +271,8 @@ class Partition:
     def on_brokers_changed(self) -> None:
         if self._leader is not None:
             self._run(self._leader.on_brokers_changed())
+            if self.log.log_start_offset > 0:
+                self._around.wake(self)  # somebody may wait for a broker to delete records that is gone now
 
     def on_proposal_accepted(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
         """The controller has answered; the metadata will say the same."""
@@ -348,6 +370,8 @@ class Partition:
         if effects.propose_isr is not None:
             self._around.propose(self, effects.propose_isr)
         if effects.high_watermark is None:
+            if effects.start_moved:
+                self._around.wake(self)
             return True
         for watcher in self.watchers:
             watcher.on_committed(self)

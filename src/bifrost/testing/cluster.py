@@ -24,6 +24,8 @@ AnyNode: TypeAlias = EmbeddedNode | ProcessNode
 Result = TypeVar("Result")
 
 _ANSWER_S: Final = 5.0
+_NO_RETENTION_MS: Final = "86400000"
+"""Tests like records from long ago, which would go half a minute after the start: nobody tests for a day."""
 _NOTHING: Final[Mapping[str, object]] = {}
 
 
@@ -36,7 +38,8 @@ class Cluster:
     Settings are Kafka's, with underscores for dots: `Cluster(num_partitions=4)`; names that need it can be given as
     they are: `Cluster(**{"log.segment.bytes": 1 << 20})`. `broker_settings` and `odin_settings` hold for one kind of
     node and win. Data live in `data_dir`, or in a temporary directory that is removed at the end. `flush_policy` is
-    `os` unless set: what a node wrote survives its death, if not the machine's.
+    `os` unless set: what a node wrote survives its death, if not the machine's. Records stay however old their
+    timestamps are, unless `log_initial_task_delay_ms` says when retention begins.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Cluster:
         # Voters name each other before the first one listens. A lone node simply takes a port, and keeps it.
         self._ports = ReservedPorts(0 if shape.is_one_node else brokers + shape.odins)
         planned = plan(shape, self.data_dir, Ports.dealt(self._ports.numbers or [0], shape))
-        shared = {"flush.policy": "os", **_named(settings)}
+        shared = {"flush.policy": "os", "log.initial.task.delay.ms": _NO_RETENTION_MS, **_named(settings)}
         by_role = {True: {**shared, **_named(broker_settings)}, False: {**shared, **_named(odin_settings)}}
         self._nodes: dict[int, AnyNode] = {
             each.id: _node({**_own(each), **by_role[each.is_broker]}, processes=processes) for each in planned

@@ -125,6 +125,18 @@ async def test_who_is_behind_what_was_deleted_learns_where_the_log_begins(it: Le
     assert (ErrorCode(refused.error_code), refused.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 2)
 
 
+@led()
+async def test_followers_learn_at_once_that_the_log_begins_later(it: Led) -> None:
+    it.append()
+    it.ask((0, 0))
+    it.ask((0, 1))
+    waiting = it.ask()
+    assert waiting.answer is None
+    it.partitions[0].begin_at(1)
+    await turns(2)
+    assert waiting.results[0].log_start_offset == 1
+
+
 @led(count=3)
 async def test_what_does_not_fit_is_sent_next_time(it: Led) -> None:
     for index in range(3):

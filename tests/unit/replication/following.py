@@ -132,7 +132,12 @@ class Following:
                 is_throttled=lambda partition: partition.tp.partition in self.throttled,
             ),
         )
-        self.around = Surroundings(me=ME, wake=lambda _: None, on_synced=self.fetcher.on_synced)
+        self.around = Surroundings(
+            me=ME,
+            wake=lambda _: None,
+            on_synced=self.fetcher.on_synced,
+            on_start_stored=self.fetcher.on_start_stored,
+        )
         self.partition = self.make(0, policy)
         self.task = asyncio.ensure_future(self.fetcher.run())
 

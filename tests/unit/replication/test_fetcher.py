@@ -102,6 +102,40 @@ async def test_who_lacks_what_the_leader_has_deleted_begins_anew(it: Following) 
 
 
 @following
+async def test_a_leader_whose_log_begins_inside_a_batch_is_followed(it: Following) -> None:
+    """What begins at 40 is in a batch that begins at 38: it would be fetched again and again if it were left out."""
+    it.follow()
+    await turns(5)
+    it.wire.answer(PartitionFetchResult(0, error_code=1, log_start_offset=40))
+    await turns(5)
+    it.partition.log.flush()
+    await turns(5)
+    it.wire.answer(PartitionFetchResult(0, records=batch(38, 5), high_watermark=43, log_start_offset=40))
+    await turns(5)
+    it.partition.log.flush()
+    await turns(5)
+    log = it.partition.log
+    assert (log.log_start_offset, log.log_end_offset, it.wire.named[0].fetch_offset) == (40, 43, 43)
+
+
+@following
+async def test_the_leader_is_told_of_a_new_start_once_it_is_on_disk(it: Following) -> None:
+    it.follow()
+    await turns(5)
+    it.wire.answer(PartitionFetchResult(0, records=batch(0, 4), high_watermark=4, log_start_offset=3))
+    await turns(5)
+    it.partition.log.flush()
+    await turns(5)
+    log = it.partition.log
+    assert (log.log_start_offset, it.wire.named[0].log_start_offset) == (3, 0)
+    count = len(it.wire.requests)
+    log.start_is_stored(3)
+    await turns(5)
+    assert len(it.wire.requests) == count + 1, "at once, though the last one still waits for an answer"
+    assert (it.wire.named[0].log_start_offset, it.wire.named[0].fetch_offset) == (3, 4)
+
+
+@following
 async def test_a_late_answer_of_another_leader_is_dropped(it: Following) -> None:
     it.follow()
     await turns(5)

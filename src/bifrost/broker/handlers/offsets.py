@@ -185,9 +185,16 @@ async def _find_by_time(
 
 async def _look_up(ctx: RequestContext, partition: Partition, timestamp: int, end: int) -> TimestampAndOffset | None:
     run, log = ctx.broker.loop.run_in_executor, partition.log
-    if timestamp == MAX_TIMESTAMP:
-        return await run(None, max_timestamp, log, end)
-    return await run(None, find_timestamp, log, timestamp, end)
+    while True:
+        first_offset = log.first_offset
+        try:
+            if timestamp == MAX_TIMESTAMP:
+                return await run(None, max_timestamp, log, end)
+            return await run(None, find_timestamp, log, timestamp, end)
+        except StorageError:
+            if log.first_offset == first_offset:
+                raise
+            # A segment had had its time while a thread was looking at it: what is left is looked at again.
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))

@@ -30,6 +30,7 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs",
     ApiKey.LIST_CONFIG_RESOURCES: "configs",
     ApiKey.LIST_OFFSETS: "log_offsets",
+    ApiKey.DELETE_RECORDS: "deletions",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "log_offsets",
     ApiKey.INIT_PRODUCER_ID: "producers",
     ApiKey.ALLOCATE_PRODUCER_IDS: "producers",

@@ -31,10 +31,12 @@ class Member(NamedTuple):
 
 @dataclass(slots=True)
 class Effects:
-    """What the driver owes: tell those who wait for offsets below `high_watermark`, ask the controller for an ISR."""
+    """What the driver owes: tell those who wait for offsets below `high_watermark`, ask the controller for an ISR, tell
+    those who wait until followers have deleted records."""
 
     high_watermark: int | None = None
     propose_isr: tuple[Member, ...] | None = None
+    start_moved: bool = False
 
 
 _NOTHING = Effects()
@@ -52,6 +54,7 @@ class Follower:
         "end_offset",
         "is_joining",
         "leader_end",
+        "start_offset",
     )
 
     def __init__(self, broker_id: NodeId) -> None:
@@ -59,6 +62,8 @@ class Follower:
         self.broker_epoch = _UNKNOWN
         self.end_offset = _UNKNOWN
         """It holds everything below; unknown until it has fetched."""
+        self.start_offset = _UNKNOWN
+        """Where its log begins, and will after a crash."""
         self.asked_at_ms = -inf
         self.leader_end = _UNKNOWN
         """Where the log ended when it last asked: whoever gets there was in step at that moment."""
@@ -141,6 +146,12 @@ class PartitionLeader:
         if self.is_under_min_isr:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(self.isr)} in sync, {self.needed_replicas} needed")
 
+    def low_watermark(self, start_offset: int) -> int:
+        """No replica that lives shows anything before it; `start_offset` is where this one begins. Unknown while one of
+        them has not been heard of. Kafka: Partition.lowWatermarkIfLeader."""
+        starts = [one.start_offset for broker, one in self.followers.items() if broker in self._live]
+        return min(starts, default=start_offset) if not starts or min(starts) < start_offset else start_offset
+
     # What the log tells
 
     def on_append(self, log_end_offset: int, durable_offset: int) -> Effects:
@@ -156,9 +167,11 @@ class PartitionLeader:
 
     # What followers tell
 
-    def on_fetch(self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float) -> Effects:
-        """A follower asks for what comes at `offset`: it holds all before. ApiError if it is none, or not any more, or
-        if its log is not the beginning of this one."""
+    def on_fetch(
+        self, broker_id: NodeId, broker_epoch: int, offset: int, now_ms: float, start_offset: int = _UNKNOWN
+    ) -> Effects:
+        """A follower asks for what comes at `offset`: it holds all before, from `start_offset` on. ApiError if it is
+        none, or not any more, or if its log is not the beginning of this one."""
         follower = self.followers.get(broker_id)
         if follower is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {broker_id} is not a replica")
@@ -178,9 +191,11 @@ class PartitionLeader:
         follower.end_offset = offset
         follower.asked_at_ms = now_ms
         follower.leader_end = self.log_end_offset
-        if broker_id in self.isr:
-            return self._advance()
-        return self._on_outsider_fetch(follower, in_step=in_step)
+        effects = self._advance() if broker_id in self.isr else self._on_outsider_fetch(follower, in_step=in_step)
+        if follower.start_offset != start_offset:
+            follower.start_offset = start_offset
+            return Effects(effects.high_watermark, effects.propose_isr, start_moved=True)
+        return effects
 
     def _on_outsider_fetch(self, follower: Follower, *, in_step: bool) -> Effects:
         """A replica that is not in sync yet may become so."""

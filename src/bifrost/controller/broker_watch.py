@@ -39,6 +39,9 @@ _LOOKS: Final = 20
 _LOOK_S: Final = 0.2
 """Whoever closed a connection is near enough to answer at once; others are led by new leaders in the meantime."""
 
+_OWN_PAUSE_MS: Final = 500
+"""Who wakes so much later than it wanted to was stopped itself, or its whole machine was."""
+
 _REASONS: Final = {SILENT: "silent", DIED: "died"}
 
 IsGone = Callable[[int], Awaitable[bool]]
@@ -110,6 +113,9 @@ class BrokerWatch:
             self._changed.clear()
             if deadline is None or deadline > self._now_ms():
                 await self._wait(None if deadline is None else (deadline - self._now_ms()) / _MS)
+                if deadline is not None and self._now_ms() - deadline > _OWN_PAUSE_MS:
+                    _log.warning("this node did not run for a while late_ms=%d", self._now_ms() - deadline)
+                    self._sessions.on_own_pause(self._now_ms())
                 continue
             await self._fence(*self._sessions.expired(self._now_ms())[0])  # meanwhile the next may be heard of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
@@ -67,11 +68,13 @@ class Watched:
     async def fenced(self) -> list[BrokerFenced]:
         """The records that fence brokers, once there is one."""
         while True:
-            records = [record for value in self.log.values for record in decode_change(value)]
-            found = [record for record in records if isinstance(record, BrokerFenced)]
-            if found:
+            if found := self.fenced_so_far():
                 return found
             await asyncio.sleep(0)
+
+    def fenced_so_far(self) -> list[BrokerFenced]:
+        records = [record for value in self.log.values for record in decode_change(value)]
+        return [record for record in records if isinstance(record, BrokerFenced)]
 
 
 async def _soon(answer: bool) -> bool:
@@ -157,6 +160,19 @@ def test_a_broker_that_hangs_is_silent_and_not_looked_for() -> None:
             await it.joined(1)
             assert await it.fenced() == [BrokerFenced(1, SILENT)]
             assert not it.looked.is_set()
+
+    play(story)
+
+
+def test_a_controller_that_was_stopped_itself_hears_what_brokers_said_meanwhile_before_it_fences_any() -> None:
+    async def story() -> None:
+        async with watched(session_timeout_ms=200) as it:
+            epoch = await it.joined(1)
+            time.sleep(1)  # noqa: ASYNC251  # the whole process stands still, as after SIGSTOP
+            await asyncio.sleep(0.01)
+            await it.beat(1, epoch)
+            assert it.fenced_so_far() == []
+            assert len(await it.fenced()) == 1, "it says nothing more"
 
     play(story)
 

@@ -105,6 +105,13 @@ class BrokerSessions:
         session = self._sessions.get(BrokerStart(broker_id, epoch))
         return session is not None and session.ends_ms == _AT_ONCE
 
+    def on_own_pause(self, now_ms: int) -> None:
+        """This controller itself has not run for a while: what brokers said meanwhile lies unread, so whoever is late
+        has a whole session more."""
+        for session in self._sessions.values():
+            if _AT_ONCE < session.ends_ms <= now_ms:
+                session.ends_ms = now_ms + self._timeout_ms
+
     def forget(self, broker_id: int, epoch: int) -> None:
         """The broker is fenced, or gone: nothing is expected of it."""
         self._sessions.pop(BrokerStart(broker_id, epoch), None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.load import EVERYONE
 from tests.faults.realm import Realm
 
 StartRealm = Callable[..., Realm]
@@ -34,6 +35,13 @@ def start_realm(tmp_path: Path) -> Iterator[StartRealm]:
     yield start
     for realm in started:
         realm.close()
+
+
+@pytest.fixture(params=[("confluent", "python"), pytest.param(EVERYONE, marks=pytest.mark.thorough)], ids="+".join)
+def clients(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Who writes and reads: JVMs take longer to start than a short test does, so there it is done once without them."""
+    names: tuple[str, ...] = request.param
+    return names
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from types import TracebackType
 
@@ -14,7 +15,7 @@ from tests.faults.readers import ConfluentReader, GroupReader, KafkaPythonReader
 from tests.faults.realm import BROKERS, Realm
 from tests.faults.writers import ConfluentWriter, KafkaPythonWriter, Writer
 from tests.integration.wire import Wire
-from tests.sim.history import Polled, ReadBack
+from tests.sim.history import Acknowledged, Polled, ReadBack
 from tests.sim.values import decode_value
 from tests.waiting import eventually
 
@@ -87,6 +88,27 @@ class Load:
         eventually(
             lambda: all(writer.acknowledged >= goal for writer, goal in goals),
             f"{more} more acknowledged writes of each of {[writer.name for writer in self.writers]}",
+        )
+
+    def flows_in(self, partitions: Iterable[int], more: int = 30) -> None:
+        """Wait until every writer has so many acknowledgements in each of these partitions, of writes that it has asked
+        for from now on, and all who read alone have read what there is by then; whatever other partitions do."""
+        events, since = len(self.journal.history.events), self.journal.now()
+        wanted = {f"{writer.name}-{partition}" for writer in self.writers for partition in partitions}
+        ends = {}
+
+        def look() -> bool:
+            counts: Counter[str] = Counter()
+            for event in self.journal.history.events[events:]:
+                if isinstance(event, Acknowledged) and event.asked_at >= since:
+                    counts[event.values[0].producer] += 1
+                    ends[event.place.partition] = event.base_offset
+            return all(counts[writer] >= more for writer in wanted)
+
+        eventually(look, f"{more} more acknowledged writes of each of {sorted(wanted)}")
+        eventually(
+            lambda: all(reader.positions[one] > ends[one] for reader in self.alone for one in partitions),
+            f"readers who are at {ends}",
         )
 
     def finish(self, expected: tuple[str, ...] = ()) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -254,6 +254,23 @@ class Realm:
 
     # What it looks like.
 
+    def said(self, node_ids: Iterable[int], words: str) -> list[str]:
+        """Lines of the logs of these nodes."""
+        paths = [self.log_path(node_id) for node_id in node_ids]
+        lines = [line for path in paths if path.exists() for line in path.read_text(errors="replace").splitlines()]
+        return [line for line in lines if words in line]
+
+    def from_now_on(self, *node_ids: int) -> Callable[[str], list[str]]:
+        """Lines of the logs of these nodes that are not there yet; what they said before does not count."""
+        before = {node_id: len(self.said([node_id], "")) for node_id in node_ids}
+
+        def said_since(words: str) -> list[str]:
+            return [
+                line for node_id, count in before.items() for line in self.said([node_id], "")[count:] if words in line
+            ]
+
+        return said_since
+
     def ended(self) -> list[int]:
         """Nodes that are not there although nobody ended them."""
         return [
@@ -267,8 +284,7 @@ class Realm:
         return [
             f"node {node_id}: {line.strip()}"
             for node_id in (*BROKERS, *ODINS)
-            if self.log_path(node_id).exists()
-            for line in self.log_path(node_id).read_text(errors="replace").splitlines()
+            for line in self.said([node_id], "")
             if any(alarm in line for alarm in _ALARMS if alarm not in expected)
         ]
 

@@ -24,7 +24,6 @@ from tests.sim.history import GARBAGE, Complaint, Polled
 from tests.waiting import eventually
 
 TOPIC = "orders"
-BOTH = ("confluent", "python")
 OFTEN = {"log.flush.offset.checkpoint.interval.ms": 100, "replica.high.watermark.checkpoint.interval.ms": 100}
 """How often recovery points are saved: a run takes seconds, and a node that has saved none reads everything."""
 MANY_SEGMENTS = {"segment_ms": "300", "index_interval_bytes": "500"}
@@ -76,7 +75,7 @@ def test_a_leader_with_a_flipped_bit_below_its_recovery_point(start_realm: Start
 def test_a_follower_with_a_flipped_bit_below_its_recovery_point(start_realm: StartRealm, how: str) -> None:
     """It stays in sync, restarts and all; `bifrost log dump` shows it, and it never spoils what the others have."""
     realm = start_realm(**OFTEN)
-    with Load(realm, partitions=1, writers=BOTH, readers=BOTH, groups=(), **MANY_SEGMENTS) as load:
+    with Load(realm, partitions=1, writers=EVERYONE, readers=EVERYONE, groups=(), **MANY_SEGMENTS) as load:
         follower = next(broker for broker in BROKERS if broker != realm.leader(TOPIC))
         wait_for_recovery_point(load, follower)
         damage = flip(realm, follower)

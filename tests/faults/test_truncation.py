@@ -15,10 +15,11 @@ TOPIC = "orders"
 STRAY = b"written by a leader that nobody followed"
 
 
-def test_a_tail_that_was_never_committed_is_cut_when_its_leader_comes_back(linked: Realm) -> None:
+def test_a_tail_that_was_never_committed_is_cut_when_its_leader_comes_back(
+    linked: Realm, clients: tuple[str, ...]
+) -> None:
     """Cut off from everybody, it still takes writes, those with acks=1 for good: as far as it knows it leads."""
-    both = ("confluent", "python")
-    with Load(linked, partitions=1, writers=both, readers=both, groups=()) as load:
+    with Load(linked, partitions=1, writers=clients, readers=clients, groups=()) as load:
         leader = linked.leader(TOPIC)
         with linked.parted((leader,)):
             first = write_stray(linked, leader)

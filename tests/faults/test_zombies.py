@@ -18,10 +18,12 @@ from tests.waiting import eventually
 TOPIC = "orders"
 
 
-def test_a_leader_that_wakes_after_its_session_accepts_nothing(start_realm: StartRealm) -> None:
+def test_a_leader_that_wakes_after_its_session_accepts_nothing(
+    start_realm: StartRealm, clients: tuple[str, ...]
+) -> None:
     """Also from producers that ask for its own acknowledgement alone, and whose requests wait for it to wake."""
     realm = start_realm(**{"leader.forwarding.enable": False})  # so that whatever it takes, it has taken itself
-    with Load(realm, writers=("confluent", "python"), groups=("classic",)) as load:
+    with Load(realm, writers=clients, readers=clients, groups=("classic",)) as load:
         leader = realm.leader(TOPIC)
         told: list[int] = []
         with Wire(realm.node(leader).address) as wire, realm.paused(leader):

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 _HOST = "127.0.0.1"
 _CHUNK_BYTES = 64 * 1024
@@ -29,6 +31,14 @@ Way = tuple[int, int]
 T = TypeVar("T")
 
 
+class Late(NamedTuple):
+    """What a slow link has held up since it became slow."""
+
+    bytes: int = 0
+    least_s: float = inf
+    """How long the luckiest of them was held."""
+
+
 class Links:
     """All of them, in a thread of their own. `pids` tells which nodes run now, and as which processes."""
 
@@ -36,6 +46,7 @@ class Links:
         self._pids = pids
         self._cut: set[Way] = set()
         self._delay_s: dict[Way, float] = {}
+        self._late: dict[Way, Late] = {}
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
         self._passages: set[asyncio.Task[None]] = set()
@@ -69,7 +80,16 @@ class Links:
 
     def slow(self, source: int, target: int, delay_s: float) -> None:
         """Every chunk of bytes from `source` to `target` takes so long, one after the other."""
-        self._run(self._set(lambda: self._delay_s.update({(source, target): delay_s})))
+
+        def change() -> None:
+            self._delay_s[source, target] = delay_s
+            self._late[source, target] = Late()
+
+        self._run(self._set(change))
+
+    def late(self, source: int, target: int) -> Late:
+        """As measured on the way."""
+        return self._late.get((source, target), Late())
 
     def heal(self) -> None:
         """Everything passes again, what was held first."""
@@ -134,11 +154,15 @@ class Links:
     async def _carry(self, way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             chunk = await reader.read(_CHUNK_BYTES)
+            came_at, is_slow = time.monotonic(), way in self._delay_s
             await asyncio.sleep(self._delay_s.get(way, 0.0))
             await self._until_open(way)
             if not chunk:
                 raise _EndedError
             writer.write(chunk)
+            if is_slow:
+                before = self._late[way]
+                self._late[way] = Late(before.bytes + len(chunk), min(before.least_s, time.monotonic() - came_at))
             await writer.drain()
 
     async def _until_open(self, *ways: Way) -> None:

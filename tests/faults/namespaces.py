@@ -13,23 +13,36 @@ Needs root and iproute2; where that is not to be had, `Namespaces` skips the tes
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
 NOBODY = "02:00:00:00:00:00"
 _DEVICE = "eth0"
+_CLONE_NEWNET = 0x40000000
 _FIRST_HOST = 10
 _OURS = re.compile(r"bifrost-(\d+)-")
 _PATIENCE_S = 30.0
+
+
+class Passed(NamedTuple):
+    """What has gone through a line of its own."""
+
+    bytes: int
+    waits: int
+    """How often something had to wait for the line."""
 
 
 class Namespaces:
@@ -39,8 +52,8 @@ class Namespaces:
         self._nodes = tuple(nodes)
         self._bridge = f"bf{os.getpid()}"
         self._net = ""
-        self._shaped: dict[int, int] = {}
-        """How many ways out of each node were slowed."""
+        self._shaped: dict[int, list[int]] = {}
+        """The ways out of each node that were slowed: where they lead."""
 
     def __enter__(self) -> Self:
         why = why_not()
@@ -103,12 +116,48 @@ class Namespaces:
         where = ("dev", _DEVICE)
         if source not in self._shaped:
             self._traffic(source, "qdisc", "add", *where, "root", "handle", "1:", "htb")
-        number = self._shaped[source] = self._shaped.get(source, 0) + 1
-        line = f"1:{number:x}"
+        self._shaped.setdefault(source, []).append(target)
+        line = f"1:{len(self._shaped[source]):x}"
         self._traffic(source, "class", "add", *where, "parent", "1:", "classid", line, "htb", "rate", rate)
         match = ("u32", "match", "ip", "dst", f"{self.address(target)}/32", "flowid", line)
         self._traffic(source, "filter", "add", *where, "parent", "1:", "protocol", "ip", "prio", "1", *match)
         return line
+
+    def passed(self, source: int, target: int) -> Passed:
+        """On the line of its own that the way has, as the kernel counts."""
+        line = f"1:{self._shaped[source].index(target) + 1:x}"
+        told = _run("tc", "-n", self.name(source), "-s", "class", "show", "dev", _DEVICE)
+        found = re.search(rf"class htb {line} .*?Sent (\d+) bytes.*?overlimits (\d+)", told, re.DOTALL)
+        assert found is not None, told
+        return Passed(int(found[1]), int(found[2]))
+
+    def seconds_to_connect(self, source: int, target: int, port: int) -> float:
+        """How long a packet takes there, and its answer back."""
+        started = time.monotonic()
+        self.inside(source, lambda: socket.create_connection((self.address(target), port), _PATIENCE_S)).close()
+        return time.monotonic() - started
+
+    def inside(self, node: int, make: Callable[[], socket.socket]) -> socket.socket:
+        """A socket of a node's namespace, which it keeps; a thread that moves there makes it, and ends."""
+        made: list[socket.socket | BaseException] = []
+
+        def work() -> None:
+            try:
+                with open(f"/run/netns/{self.name(node)}") as namespace:
+                    if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _CLONE_NEWNET) != 0:
+                        raise OSError(ctypes.get_errno(), "setns")
+                made.append(make())
+            except BaseException as error:
+                made.append(error)
+                raise
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        (found,) = made
+        assert isinstance(found, socket.socket), found
+        found.settimeout(10)
+        return found
 
     def pull(self, node: int) -> None:
         """Its cable: nobody reaches it, clients included, and it reaches nobody."""

@@ -109,6 +109,9 @@ def test_a_slow_link_takes_its_time(links: Links, echo: Echo) -> None:
         connection.sendall(b"more")
         assert connection.recv(100) == b"more"
         assert time.monotonic() - started >= 0.2
+    assert links.late(ME, OTHER).bytes == len(b"more")
+    assert 0.2 <= links.late(ME, OTHER).least_s < 5
+    assert links.late(OTHER, ME).bytes == 0, "and the other direction was not held up"
 
 
 def test_who_is_not_found_at_once_is_looked_for_again(

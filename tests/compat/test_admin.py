@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 import bifrost
-from bifrost.client import admin, cluster_admin, config_admin, group_admin, topic_admin
+from bifrost.client import admin, cluster_admin, config_admin, group_admin, record_admin, topic_admin
 from bifrost.client.descriptions import Offsets
 from tests.compat.clients.base import Record
 from tests.compat.clients.confluent import Confluent
@@ -222,7 +222,7 @@ def test_the_same_calls_can_be_awaited(broker: Server) -> None:
 
 
 def test_the_examples_in_the_docstrings_hold(api: bifrost.Admin, coordinators: None) -> None:
-    for module in (topic_admin, config_admin, cluster_admin, group_admin, admin):
+    for module in (topic_admin, record_admin, config_admin, cluster_admin, group_admin, admin):
         for name in ("readings", "orders", "deliveries"):
             api.delete_topic(name, missing_ok=True)
         api.create_topic("readings", config={"retention.ms": 604_800_000})

@@ -15,7 +15,16 @@ import pytest
 import bifrost.client
 from bifrost.testing import Cluster
 
-PREPARED = {"admin", "cluster_admin", "config_admin", "group_admin", "topic_admin", "consumer", "async_consumer"}
+PREPARED = {
+    "admin",
+    "cluster_admin",
+    "config_admin",
+    "group_admin",
+    "record_admin",
+    "topic_admin",
+    "consumer",
+    "async_consumer",
+}
 
 
 def examples() -> Iterator[doctest.DocTest]:

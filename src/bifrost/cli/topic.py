@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bifrost.cli import completion, topic_data, topic_moves
+from bifrost.cli import completion, topic_data, topic_moves, topic_trim
 from bifrost.cli.failure import fail
 from bifrost.cli.options import (
     CONTEXT,
@@ -308,6 +308,7 @@ def delete(
                 print_json(rows)
 
 
+app.command()(topic_trim.trim)
 app.command()(topic_data.dump)
 app.command()(topic_data.load)
 app.command()(topic_moves.reassign)

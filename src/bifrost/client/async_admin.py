@@ -17,6 +17,7 @@ from bifrost.client.admin_session import TIMEOUT_S
 from bifrost.client.descriptions import (
     ClusterDescription,
     ConfigValue,
+    Deletion,
     GroupDescription,
     GroupListing,
     Health,
@@ -25,6 +26,7 @@ from bifrost.client.descriptions import (
     TopicDescription,
     TopicListing,
 )
+from bifrost.client.record_admin import Before
 from bifrost.client.reset import Target
 
 
@@ -110,6 +112,18 @@ class AsyncAdmin:
     async def offsets_at(self, topic: str, moment: datetime | int) -> dict[int, int]:
         """For every partition with a leader, where messages of that time or later begin; the end if there are none."""
         return await asyncio.to_thread(self._admin.offsets_at, topic, moment)
+
+    async def plan_delete_records(
+        self, topic: str, before: Before = None, *, partitions: Iterable[int] | None = None
+    ) -> tuple[Deletion, ...]:
+        """What `delete_records` would delete, for each partition; changes nothing."""
+        return await asyncio.to_thread(self._admin.plan_delete_records, topic, before, partitions=partitions)
+
+    async def delete_records(
+        self, topic: str, before: Before = None, *, partitions: Iterable[int] | None = None
+    ) -> tuple[Deletion, ...]:
+        """Delete the messages before an offset or a time, or all of them. `Admin.delete_records` explains more."""
+        return await asyncio.to_thread(self._admin.delete_records, topic, before, partitions=partitions)
 
     async def configs(self, *, topic: str | None = None, broker: int | None = None) -> dict[str, ConfigValue]:
         """Every setting of a topic or a broker, by name."""

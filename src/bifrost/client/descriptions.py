@@ -230,6 +230,26 @@ class OffsetChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """Messages that are deleted from the beginning of a partition: it begins at `new_start` instead of `start`."""
+
+    topic: str
+    partition: int
+    start: int
+    new_start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """Offsets that go; compaction may have taken some of their messages before."""
+        return self.new_start - self.start
+
+    def counted_from(self, start: int) -> Deletion:
+        """The same, of a partition that began at `start` when somebody looked before."""
+        return Deletion(self.topic, self.partition, start, self.new_start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
 class ResetPlan:
     """What `Admin.plan_reset` would do to a group, for `Admin.reset_offsets` to do."""
 

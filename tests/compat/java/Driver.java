@@ -27,6 +27,7 @@ import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.ListConfigResourcesOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
@@ -226,6 +227,11 @@ public final class Driver {
             case "delete_topic":
                 admin.deleteTopics(List.of(topic)).all().get();
                 return JSON.nullNode();
+            case "delete_records":
+                TopicPartition place = new TopicPartition(topic, call.get("partition").asInt());
+                RecordsToDelete before = RecordsToDelete.beforeOffset(call.get("offset").asLong());
+                return JSON.numberNode(
+                        admin.deleteRecords(Map.of(place, before)).lowWatermarks().get(place).get().lowWatermark());
             case "create_partitions":
                 NewPartitions wanted = call.get("assignment").isNull()
                         ? NewPartitions.increaseTo(call.get("total").asInt())

@@ -13,6 +13,7 @@ VERSIONS = {
     "produce": range(3, 14),
     "fetch": range(4, 19),
     "list_offsets": range(1, 12),
+    "delete_records": range(3),
     "metadata": range(14),
     "api_versions": range(5),
     "create_topics": range(2, 8),

@@ -30,6 +30,7 @@ from tests.compat.questions import (
     offsets,
     produce,
     producers,
+    quotas,
     replicas,
     topics,
 )
@@ -38,7 +39,7 @@ from tests.compat.questions.stage import Stage
 from tests.compat.servers import Server
 
 _GROUPS = (classic_groups, consumer_groups, group_admin, group_offsets, group_records)
-_OTHERS = (alter_configs, configs, deletions, fetch, log_dirs, offsets, produce, producers, replicas, topics)
+_OTHERS = (alter_configs, configs, deletions, fetch, log_dirs, offsets, produce, producers, quotas, replicas, topics)
 assert all((*_GROUPS, *_OTHERS)), "imported for the questions they register"
 
 RECORD = "BIFROST_RECORD_ANSWERS" in os.environ

@@ -26,6 +26,8 @@ VERSIONS = {
     "incremental_alter_configs": range(2),
     "list_config_resources": range(2),
     "create_partitions": range(4),
+    "describe_client_quotas": range(2),
+    "alter_client_quotas": range(2),
     "describe_cluster": range(3),
     "describe_topic_partitions": range(1),
     "describe_log_dirs": range(1, 6),

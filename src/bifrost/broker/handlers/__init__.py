@@ -17,6 +17,7 @@ from bifrost.broker.handlers import (
     produce,
     producers,
     quorum,
+    quotas,
     replicas,
     topics,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "produce",
     "producers",
     "quorum",
+    "quotas",
     "replicas",
     "topics",
 ]

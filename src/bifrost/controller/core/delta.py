@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from bifrost.controller.core.records import QuotaEntity
 from bifrost.controller.core.state import Partition, Topic
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Delta:
     partitions: dict[tuple[bytes, int], PartitionChange] = field(default_factory=dict)  # of new topics too
     configs: dict[tuple[int, str], None] = field(default_factory=dict)  # (resource type, resource name)
     brokers: dict[int, None] = field(default_factory=dict)
+    quotas: dict[QuotaEntity, None] = field(default_factory=dict)
 
     @classmethod
     def between(cls, before: MetadataImage, after: MetadataImage) -> Delta:
@@ -56,10 +58,13 @@ class Delta:
         for broker_id in {**before.brokers, **after.brokers}:
             if before.brokers.get(broker_id) != after.brokers.get(broker_id):
                 delta.brokers[broker_id] = None
+        for entity in {**before.quotas, **after.quotas}:
+            if before.quotas.get(entity) != after.quotas.get(entity):
+                delta.quotas[entity] = None
         return delta
 
     def __bool__(self) -> bool:
-        return bool(self.topics_deleted or self.topics_created or self.partitions or self.configs or self.brokers)
+        return any((self.topics_deleted, self.topics_created, self.partitions, self.configs, self.brokers, self.quotas))
 
     def on_topic_deleted(self, topic: Topic) -> None:
         for partition in range(len(topic.partitions)):

@@ -21,12 +21,14 @@ from bifrost.controller.core.records import (
     BrokerShuttingDown,
     BrokerUnfenced,
     BrokerUnregistered,
+    ClientQuotaChanged,
     ClusterCreated,
     ConfigChanged,
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
     ProducerIdsAllocated,
+    QuotaEntity,
     SnapshotEnded,
     TopicCreated,
     TopicDeleted,
@@ -39,6 +41,7 @@ BROKER_RESOURCE: Final = 4
 EVERY_BROKER: Final = ""
 
 _NO_CONFIGS: Mapping[str, str] = {}
+_NO_QUOTAS: Mapping[str, float] = {}
 
 
 class Located(NamedTuple):
@@ -50,7 +53,7 @@ class Located(NamedTuple):
 
 
 class MetadataImage:
-    """Brokers, topics and configs. Attributes are for reading."""
+    """Brokers, topics, configs and quotas. Attributes are for reading."""
 
     __slots__ = (
         "_collisions",
@@ -64,6 +67,7 @@ class MetadataImage:
         "next_producer_id",
         "offset",
         "partitions_created",
+        "quotas",
         "topics",
         "topics_by_id",
     )
@@ -76,6 +80,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.index = PartitionIndex()
         self.next_producer_id = 0
         self.partitions_created = 0  # ever, so that placement goes on where it stopped
@@ -132,6 +137,7 @@ class MetadataImage:
         twin.topics_by_id = self.topics_by_id.copy()
         twin.index = self.index.copy()
         twin.configs = self.configs.copy()
+        twin.quotas = self.quotas.copy()
         twin.next_producer_id = self.next_producer_id
         twin.partitions_created = self.partitions_created
         twin._collisions = self._collisions.copy()
@@ -158,6 +164,7 @@ class MetadataImage:
             self.topics,
             self.topics_by_id,
             self.configs,
+            self.quotas,
             self.next_producer_id,
             self.partitions_created,
             self._collisions,
@@ -253,6 +260,17 @@ class MetadataImage:
             del self.configs[resource]
         delta.configs[resource] = None
 
+    def _client_quota_changed(self, record: ClientQuotaChanged, delta: Delta) -> None:
+        quotas = dict(self.quotas.get(record.entity, _NO_QUOTAS))
+        if record.value is None:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+        self.quotas[record.entity] = quotas
+        if not quotas:
+            del self.quotas[record.entity]
+        delta.quotas[record.entity] = None
+
     def _producer_ids_allocated(self, record: ProducerIdsAllocated, _delta: Delta) -> None:
         assert record.next_producer_id > self.next_producer_id, "producer ids are given out once"
         self.next_producer_id = record.next_producer_id
@@ -330,4 +348,5 @@ _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] 
     BrokerRestored: MetadataImage._broker_restored,
     TopicRestored: MetadataImage._topic_restored,
     SnapshotEnded: MetadataImage._snapshot_ended,
+    ClientQuotaChanged: MetadataImage._client_quota_changed,
 }

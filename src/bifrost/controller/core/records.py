@@ -32,6 +32,10 @@ ASKED = 4
 """It asked to be fenced, and goes on."""
 
 
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Who is limited: names by type (user, client-id, ip), in the order of the types; None is the default of its type."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where a broker can be reached through one of its listeners."""
 
@@ -174,6 +178,14 @@ class SnapshotEnded(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=
     partitions_created: int
 
 
+class ClientQuotaChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=16):
+    """A limit was set for some clients, or removed when there is no value (Kafka: ClientQuotaRecord)."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -190,6 +202,7 @@ MetadataRecord = (
     | BrokerRestored
     | TopicRestored
     | SnapshotEnded
+    | ClientQuotaChanged
 )
 
 _encoder = msgspec.msgpack.Encoder()

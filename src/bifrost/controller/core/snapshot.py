@@ -15,6 +15,7 @@ from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import (
     BrokerRestored,
+    ClientQuotaChanged,
     ClusterCreated,
     ConfigChanged,
     MetadataRecord,
@@ -80,6 +81,9 @@ def _records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for (resource_type, resource_name), configs in image.configs.items():
         for name, value in configs.items():
             yield ConfigChanged(resource_type, resource_name, name, value)
+    for entity, quotas in image.quotas.items():
+        for key, limit in quotas.items():
+            yield ClientQuotaChanged(entity, key, limit)
     yield SnapshotEnded(image.brokers_changed_at, image.next_producer_id, image.partitions_created)
 
 

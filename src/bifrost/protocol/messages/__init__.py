@@ -68,6 +68,8 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "replicas",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "replicas",
     ApiKey.UPDATE_FEATURES: "features",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "quotas",
     ApiKey.ENVELOPE: "envelopes",
 }
 

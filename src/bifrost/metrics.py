@@ -15,7 +15,7 @@ class Metrics:
     connections_opened: int = 0
     connections_closed: int = 0
     connections_refused: int = 0
-    """Closed at once because `max.connections` was reached."""
+    """Not let in because of `max.connections`, or of a limit on how often their address may come."""
     connections_expired: int = 0
     """Closed after `connections.max.idle.ms` without a byte."""
     protocol_errors: int = 0
@@ -25,6 +25,10 @@ class Metrics:
     storage_errors: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    throttled: Counter[str] = field(default_factory=Counter)
+    """Requests whose client was told to wait, by the limit that it had passed."""
+    throttle_ms: Counter[str] = field(default_factory=Counter)
+    """For how long, altogether."""
     http_answers: Counter[int] = field(default_factory=Counter)
     """By status."""
     http_streams: int = 0

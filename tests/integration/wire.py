@@ -10,7 +10,7 @@ from typing import Any, Self
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.batch import iter_headers
 from bifrost.protocol.codec import reader, writer
-from bifrost.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from bifrost.protocol.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from bifrost.protocol.fetch import decode_response as decode_fetch
 from bifrost.protocol.fetch import encode_request as encode_fetch
 from bifrost.protocol.frame import encode_request, has_flexible_response_header, read_response_header
@@ -89,7 +89,7 @@ class Wire:
         self._correlation_id += 1
         data = TopicProduceData(topic, ZERO_UUID, [PartitionProduceData(partition, memoryview(records))])
         self.send_bytes(
-            encode_produce(version, self._correlation_id, "wire", ProduceRequest(None, acks, 30_000, [data]))
+            encode_produce(version, self._correlation_id, self._client_id, ProduceRequest(None, acks, 30_000, [data]))
         )
         return self._correlation_id
 
@@ -116,14 +116,18 @@ class Wire:
         version: int = 12,
     ) -> Any:
         """The one partition's result."""
-        self._correlation_id += 1
         wanted = FetchTopic(topic, ZERO_UUID, [FetchPartition(partition, -1, offset, -1, -1, 1 << 20)])
         request = FetchRequest(max_wait_ms, min_bytes, 1 << 24, [wanted])
-        self.send_bytes(encode_fetch(version, self._correlation_id, "wire", request))
+        return self.ask_fetch(version, request).topics[0].partitions[0]
+
+    def ask_fetch(self, version: int, request: FetchRequest) -> FetchResponse:
+        """The whole answer."""
+        self._correlation_id += 1
+        self.send_bytes(encode_fetch(version, self._correlation_id, self._client_id, request))
         frame = self.receive_frame()
         correlation_id, at = read_response_header(frame, 0, has_flexible_response_header(ApiKey.FETCH, version))
         assert correlation_id == self._correlation_id
-        return decode_fetch(frame, at, version).topics[0].partitions[0]
+        return decode_fetch(frame, at, version)
 
     def read(self, topic: str, offset: int = 0, *, partition: int = 0) -> list[Record]:
         """Every record from `offset` to the high watermark."""

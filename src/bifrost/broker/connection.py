@@ -6,7 +6,7 @@ and so may a follower's fetches; any other request waits its turn, as it would w
 while it works on a request.
 
 Must never: buffer without bound. A peer that does not read its answers is not read from either, nor is one whose
-requests wait for other nodes (`hold`).
+requests wait for other nodes (`hold`), nor one that has used more than it may (`mute`).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Buffers = Sequence[Buffer | LogSlice]
 
 WRITES = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
 """Their handlers have done all that the order matters for when they return, so they may follow each other."""
+ANONYMOUS = "ANONYMOUS"
+"""The user of a connection that nobody has authenticated, under Kafka's name."""
 FETCHES = frozenset({ApiKey.FETCH})
 """A follower's next fetch may come before the last is answered, and makes that happen."""
 NOTHING: frozenset[ApiKey] = frozenset()
@@ -83,7 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         on_close: Callable[[Connection, str | None], None],
     ) -> None:
         self.listener = listener
-        self.peer = ""
+        self.peer = self.address = ""
+        self.user = ANONYMOUS
         self.opened_at = self.last_active = 0.0
         self.is_lost = False
         self.when_lost: dict[str, Callable[[], None]] = {}
@@ -103,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._read_paused = False
         self._held = False
+        self._muted: asyncio.TimerHandle | None = None
         self._closing = False
         self._error: str | None = None
         self._may_send_slices = True
@@ -115,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(high=self._max_unsent_bytes, low=self._max_unsent_bytes // 4)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)
+        self.address = peer[0].removeprefix("::ffff:") if isinstance(peer, tuple) else self.peer
         self.opened_at = self.last_active = self._loop.time()
         if not self._on_open(self):
             self.abort()
@@ -125,6 +130,8 @@ class Connection(asyncio.BufferedProtocol):
             if reply.cancel is not None:
                 reply.cancel()
         self._replies.clear()
+        if self._muted is not None:
+            self._muted.cancel()
         self._receiver.release()
         if self._sender is not None:
             self._sender.close()
@@ -193,6 +200,19 @@ class Connection(asyncio.BufferedProtocol):
             if not self._closing and not self._corked:
                 self._process()
 
+    def mute(self, wait_ms: int) -> None:
+        """Start no more requests of this peer for so long, and send what is answered all the same (KIP-219)."""
+        until = self._loop.time() + wait_ms / 1000
+        if self._muted is not None:
+            until = max(until, self._muted.when())
+            self._muted.cancel()
+        self._muted = self._loop.call_at(until, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        if not self._closing and not self._corked:
+            self._process()
+
     def fail(self, error: BaseException) -> None:
         """Close because of what this peer sent."""
         if not self._closing:
@@ -234,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start_frames(self) -> None:
         receiver, dispatch = self._receiver, self._dispatcher.dispatch
-        while not (self._closing or self._write_paused or self._held) and receiver.has_frame():
+        while not (self._closing or self._write_paused or self._held or self._muted) and receiver.has_frame():
             if self._replies and not self._may_pipeline(receiver.peek_api_key()):
                 return
             answer = dispatch(self, receiver.take_frame())
@@ -290,7 +310,13 @@ class Connection(asyncio.BufferedProtocol):
         """Read on unless whole requests already wait: the kernel's buffer is the queue, and it has a bound."""
         if self._closing:
             return
-        stuck = self._write_paused or self._held or len(self._replies) >= self._max_pipelined or self._waiting()
+        stuck = (
+            self._write_paused
+            or self._held
+            or self._muted
+            or len(self._replies) >= self._max_pipelined
+            or self._waiting()
+        )
         if stuck and not self._read_paused:
             self._read_paused = True
             self.transport.pause_reading()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bifrost.broker.connection import Connection
+from bifrost.broker.connection import ANONYMOUS, Connection
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.fetch_sessions import FetchSessions
 from bifrost.broker.forwarding import Forwarding
@@ -18,6 +18,7 @@ from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
+from bifrost.broker.quotas.client_quotas import ClientQuotas, Mutations
 from bifrost.broker.replica_fetches import ReplicaFetches
 from bifrost.broker.replica_session import CatchUpLimits
 from bifrost.broker.waiters import Waiters
@@ -58,6 +59,7 @@ class Broker:
     on_bug: Callable[[BaseException], None]
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)
+    quotas: ClientQuotas = field(init=False)
     sessions: FetchSessions = field(init=False)
     replica_fetches: ReplicaFetches = field(init=False)
 
@@ -80,6 +82,7 @@ class Broker:
             self.logs.take_offline(error)
 
     def __post_init__(self) -> None:
+        self.quotas = self.odin.quotas
         self.sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, self.rng)
         self.replica_fetches = ReplicaFetches(
             self.find_partition,
@@ -106,6 +109,7 @@ class Host(Protocol):
     """What answers requests: a broker or a controller."""
 
     metrics: Metrics
+    quotas: ClientQuotas
 
     @property
     def on_bug(self) -> Callable[[BaseException], None]: ...
@@ -149,3 +153,8 @@ class ControllerContext:
     @property
     def host(self) -> Host:
         return self.odin
+
+    def mutations(self, *, strict_since: int) -> Mutations:
+        """What the client may change of topics; nodes may all that they need."""
+        user = ANONYMOUS if self.connection is None else self.connection.user
+        return self.odin.quotas.mutations(user, self.client_id, strict=self.version >= strict_since)

@@ -119,6 +119,11 @@ class FetchSessions:
             return FetchPlan(partitions, self._create(partitions, by_id=by_id, now=now))
         return self._continue(request, by_id=by_id, now=now)
 
+    def forget(self, plan: FetchPlan) -> None:
+        """The client will not hear of the session that was made for this request."""
+        self._sessions.pop(plan.session_id, None)
+        plan.session_id = 0
+
     def _create(
         self, partitions: list[tuple[TopicKey, FetchPartition]], *, by_id: bool, now: float
     ) -> FetchSession | None:

@@ -20,6 +20,7 @@ from bifrost.broker.write_order import WriteOrder
 from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import ProtocolError
 from bifrost.peers.connection import PeerConnection, PeerError, connect
+from bifrost.peers.names import PASSED_ON
 from bifrost.peers.transport import Transport
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.batch import ProducerMark
@@ -34,8 +35,6 @@ from bifrost.protocol.produce.request import FLEXIBLE_SINCE as PRODUCE_FLEXIBLE_
 from bifrost.protocol.produce.request import encode_request as encode_produce
 from bifrost.types import NodeId, TopicPartition
 
-PASSED_ON: Final = "__bifrost_passed_on"
-"""The client id of requests that came through another broker."""
 _ANSWER_BYTES_MAX: Final = 128 << 20
 _CONNECT_S: Final = 5.0
 _GRACE_S: Final = 5.0

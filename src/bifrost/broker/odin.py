@@ -14,6 +14,7 @@ from typing import Final
 
 from bifrost.broker.connection import Connection
 from bifrost.broker.live_settings import LiveSettings
+from bifrost.broker.quotas.client_quotas import ClientQuotas
 from bifrost.clock import Clock
 from bifrost.controller.broker_links import BrokerLinks
 from bifrost.controller.broker_watch import BrokerWatch
@@ -76,9 +77,7 @@ class Odin:
     ) -> None:
         self.metrics = metrics
         self.on_bug = on_failure
-        self._clock = clock
-        self._transport = transport
-        self._rng = rng
+        self._clock, self._transport, self._rng = clock, transport, rng
         self._storage = storage
         self._failure: BaseException | None = None
         self._known_leader: NodeId | None = None
@@ -111,6 +110,8 @@ class Odin:
         self.controller = Controller(self.member, self.replica, settings, rng, on_failure=self._on_failure)
         self.live = LiveSettings(settings, self.replica.image)
         self.replica.subscribe(self.live.on_change)  # before anybody else acts on a change, for they read them
+        self.quotas = ClientQuotas(settings, self.replica.image, metrics, asyncio.get_running_loop().time)
+        self.replica.subscribe(self.quotas.on_change)
         self._watch = BrokerWatch(
             self.controller,
             asyncio.get_running_loop(),

@@ -195,7 +195,11 @@ def encode_answer(
                     _add_hint(broker, connection, name, result, hints)
     return (
         encode_response(
-            header.api_version, header.correlation_id, results, node_endpoints=[hints[each] for each in sorted(hints)]
+            header.api_version,
+            header.correlation_id,
+            results,
+            throttle_time_ms=header.throttle_ms or 0,
+            node_endpoints=[hints[each] for each in sorted(hints)],
         ),
     )
 

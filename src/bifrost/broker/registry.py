@@ -23,6 +23,8 @@ from typing import Any
 from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Reply
 from bifrost.broker.context import Broker, Context, ControllerContext, Host, RequestContext
 from bifrost.broker.odin import Odin
+from bifrost.broker.quotas.client_quotas import ClientQuotas
+from bifrost.broker.throttling import passed_on, told_to_wait
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
@@ -168,6 +170,8 @@ def _pass_on(
         error = done.exception()
         if error is None:
             answer = done.result()
+            if header.throttle_ms is not None:
+                answer = passed_on(connection, header, answer)
             reply.send((len(answer).to_bytes(LENGTH_BYTES, "big") + answer,))
         elif isinstance(error, ApiError):
             reply.send(_encode(header, on_error(request, error.code, error.detail)))
@@ -181,7 +185,7 @@ def _pass_on(
 async def answer_here(odin: Odin, request: Message) -> Message:
     """The answer of this node's own controller to its own broker; ApiError if it is refused as a whole."""
     handler = CONTROLLER_APIS[request.api].handler
-    answer = handler(ControllerContext(odin, None, request.versions[-1], None), request)
+    answer = handler(ControllerContext(odin, None, request.versions[-1], f"node-{odin.member.me}"), request)
     message: Message = await answer if isinstance(answer, Awaitable) else answer
     return message
 
@@ -227,11 +231,13 @@ def _start(
     except Exception as error:
         answer = _failed(on_error, ctx, request, error)
     if isinstance(answer, Message | bytes):
-        return _encode(header, answer)
+        return _encode(header, answer, connection)
+    if header.throttle_ms is not None:
+        answer = ctx.host.quotas.timed(connection.user, header.client_id, answer)
     reply = Reply(connection, followed_by=WRITES if header.api_key in WRITES else NOTHING)
     pending = asyncio.ensure_future(answer)
     reply.cancel = pending.cancel  # the reply also keeps a task alive
-    pending.add_done_callback(partial(_finish, reply, on_error, ctx, header, request))
+    pending.add_done_callback(partial(_finish, reply, on_error, ctx, connection, header, request))
     return reply
 
 
@@ -244,6 +250,7 @@ def _finish(
     reply: Reply,
     on_error: ErrorAnswer,
     ctx: Context,
+    connection: Connection,
     header: RequestHeader,
     request: Message,
     done: asyncio.Future[Message | bytes],
@@ -251,19 +258,21 @@ def _finish(
     if done.cancelled():
         return  # the client is gone
     try:
-        buffers = _encode(header, done.result())
+        buffers = _encode(header, done.result(), connection)
     except Exception as error:
         try:
-            buffers = _encode(header, _failed(on_error, ctx, request, error))
+            buffers = _encode(header, _failed(on_error, ctx, request, error), connection)
         except Exception as fatal:
             reply.fail(fatal)
             return
     reply.send(buffers)
 
 
-def _encode(header: RequestHeader, answer: Message | bytes) -> Buffers:
+def _encode(header: RequestHeader, answer: Message | bytes, connection: Connection | None = None) -> Buffers:
     """Small answers are one piece: to copy them is cheaper than to write them alone (see `Connection`)."""
-    api_key, version, correlation_id, _ = header
+    api_key, version, correlation_id, _, throttle_ms = header
+    if throttle_ms is not None and connection is not None:
+        answer = told_to_wait(connection, header, answer)
     body = answer if isinstance(answer, bytes) else writer(type(answer), version)(answer)
     prefix = response_prefix(correlation_id, has_flexible_response_header(api_key, version), len(body))
     return (prefix + body,) if len(body) <= _SMALL_BYTES else (prefix, body)
@@ -290,14 +299,43 @@ def unexpected(host: Host, what: str, error: Exception) -> None:
         host.on_bug(error)
 
 
+def _start_metered(
+    quotas: ClientQuotas,
+    entry: Api,
+    host: Host,
+    connection: Connection,
+    header: RequestHeader,
+    frame: memoryview,
+    at: int,
+) -> Buffers | Reply | None:
+    """Start a request, count it, and mute its client if it has used more than it may."""
+    user, client_id = connection.user, header.client_id
+    wait_ms = quotas.on_request(user, client_id, header.api_key, len(frame))
+    if wait_ms > 0:
+        connection.mute(wait_ms)
+    started = quotas.stopwatch()
+    try:
+        return entry.start(host, connection, header._replace(throttle_ms=wait_ms), frame, at)
+    finally:
+        quotas.on_work(user, client_id, quotas.stopwatch() - started)
+
+
 class ApiDispatcher:
     """Finds the handler of each frame. See broker.connection for what it may return."""
 
-    def __init__(self, host: Host, apis: Mapping[int, Api] | None = None, *, max_bytes: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        apis: Mapping[int, Api] | None = None,
+        *,
+        max_bytes: int,
+        quotas: ClientQuotas | None = None,
+    ) -> None:
         self._host = host
         self._apis = APIS if apis is None else apis
         self._requests = host.metrics.requests
         self._max_bytes = max_bytes
+        self._quotas = quotas
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
         header, at = read_request_header(frame)
@@ -310,7 +348,10 @@ class ApiDispatcher:
             # A megabyte can name half a million topics, and reading them takes a good part of a second of the loop.
             raise ProtocolError(f"{entry.key.name} of {len(frame)} bytes, {self._max_bytes} are allowed")
         self._requests[header.api_key] += 1
+        quotas = self._quotas
         try:
+            if quotas is not None and quotas.is_metering:
+                return _start_metered(quotas, entry, self._host, connection, header, frame, at)
             return entry.start(self._host, connection, header, frame, at)
         except ProtocolError:
             raise

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
 from bifrost.broker.odin import Odin
+from bifrost.broker.quotas.client_quotas import ClientQuotas
 from bifrost.broker.receive import BufferPool
 from bifrost.broker.registry import CONTROLLER_APIS, ApiDispatcher
 from bifrost.controller.core.records import Endpoint
@@ -23,6 +24,8 @@ _log = logging.getLogger(__name__)
 _IDLE_CHECKS = 10
 """An idle connection is closed at most a tenth of its allowed time late."""
 _DRAIN_S = 1.0
+_TURNED_AWAY_MAX = 1_000
+"""Connections that are kept waiting before they are closed; more are closed as they come."""
 
 
 class Server:
@@ -36,6 +39,8 @@ class Server:
         self._doors: list[tuple[Listener, Listening]] = []
         self._controller_doors: list[tuple[Listener, Listening]] = []
         self._connections: dict[Connection, None] = {}
+        self._quotas: ClientQuotas | None = None
+        self._turned_away: dict[Connection, asyncio.TimerHandle] = {}
         self._dispatcher: ApiDispatcher | None = None
         self._controller_dispatcher: ApiDispatcher | None = None
         self._idle_check: asyncio.TimerHandle | None = None
@@ -104,7 +109,8 @@ class Server:
 
     async def serve(self, broker: Broker) -> None:
         """Let clients in."""
-        self._dispatcher = ApiDispatcher(broker, max_bytes=self._settings.request_max_bytes)
+        self._quotas = broker.quotas
+        self._dispatcher = ApiDispatcher(broker, max_bytes=self._settings.request_max_bytes, quotas=broker.quotas)
         for _, door in self._doors:
             await door.start()
         self._schedule_idle_check()
@@ -120,7 +126,7 @@ class Server:
         if self._connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._turned_away]:
             connection.abort()
 
     def hang_up(self) -> None:
@@ -153,12 +159,29 @@ class Server:
         if len(self._connections) >= self._settings.max_connections:
             self._metrics.connections_refused += 1
             return False
+        if self._quotas is not None:
+            wait_ms = self._quotas.on_connection(connection.address)
+            if wait_ms > 0:
+                self._metrics.connections_refused += 1
+                return self._turn_away(connection, wait_ms)
         self._metrics.connections_opened += 1
         self._connections[connection] = None
         self._all_closed.clear()
         return True
 
+    def _turn_away(self, connection: Connection, wait_ms: int) -> bool:
+        """Close it in a while, if not too many wait for that: whoever is closed at once comes back at once."""
+        if len(self._turned_away) >= _TURNED_AWAY_MAX:
+            return False
+        connection.hold()
+        loop = asyncio.get_running_loop()
+        self._turned_away[connection] = loop.call_later(wait_ms / 1000, connection.abort)
+        return True
+
     def _on_close(self, connection: Connection, error: str | None) -> None:
+        timer = self._turned_away.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
         if self._connections.pop(connection, connection) is None:
             self._metrics.connections_closed += 1
         if not self._connections:

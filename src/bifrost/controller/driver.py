@@ -29,7 +29,7 @@ from bifrost.controller.core import (
     reassignments,
     topics,
 )
-from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.decision import Charge, Decision, free_of_charge
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import MetadataRecord, encode_change, in_changes
@@ -176,25 +176,33 @@ class Controller:
         await self.submit(lambda image: cluster.open_cluster(image, cluster_id))
 
     async def create_topics(
-        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False
+        self, wanted: Sequence[topics.NewTopic], *, validate_only: bool = False, charge: Charge = free_of_charge
     ) -> list[topics.CreatedTopic]:
         """One answer for each topic name; ApiError if the request as a whole is refused."""
         topic_ids = [new_topic_id(self._rng, self.image.topics_by_id) for _ in wanted]
         return await self.submit(
             lambda image: topics.create_topics(
-                image, self._settings, wanted, topic_ids=topic_ids, validate_only=validate_only
+                image, self._settings, wanted, topic_ids=topic_ids, validate_only=validate_only, charge=charge
             )
         )
 
-    async def delete_topics(self, refs: Sequence[topics.TopicRef]) -> list[topics.DeletedTopic]:
+    async def delete_topics(
+        self, refs: Sequence[topics.TopicRef], *, charge: Charge = free_of_charge
+    ) -> list[topics.DeletedTopic]:
         """One answer for each topic; ApiError if topics cannot be deleted at all."""
-        return await self.submit(lambda image: topics.delete_topics(image, self._settings, refs))
+        return await self.submit(lambda image: topics.delete_topics(image, self._settings, refs, charge=charge))
 
     async def create_partitions(
-        self, wanted: Sequence[partitions.MorePartitions], *, validate_only: bool = False
+        self,
+        wanted: Sequence[partitions.MorePartitions],
+        *,
+        validate_only: bool = False,
+        charge: Charge = free_of_charge,
     ) -> list[partitions.PartitionsResult]:
         """One answer for each topic name; ApiError if the request as a whole is refused."""
-        return await self.submit(lambda image: partitions.create_partitions(image, wanted, validate_only=validate_only))
+        return await self.submit(
+            lambda image: partitions.create_partitions(image, wanted, validate_only=validate_only, charge=charge)
+        )
 
     async def alter_configs(
         self,

@@ -33,6 +33,9 @@ class RequestHeader(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str | None
+    throttle_ms: int | None = None
+    """What a broker that counts what clients use makes of the request: for how long the client is told to wait. It does
+    not travel; None: nobody counts."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
@@ -69,7 +72,7 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
             raise ValueError("the client id does not fit into the frame")
     except (error, ValueError, IndexError) as problem:
         raise ProtocolError(f"request header: {problem}") from problem
-    return _new(RequestHeader, (api_key, api_version, correlation_id, client_id)), position
+    return _new(RequestHeader, (api_key, api_version, correlation_id, client_id, None)), position
 
 
 def response_prefix(correlation_id: int, flexible_header: bool, body_bytes: int) -> bytes:

@@ -299,6 +299,20 @@ class Settings(CoordinatorSettings):
         "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE,
         doc="Connections the node holds at once; any beyond it is closed as it comes.",
     )
+    quota_window_num: int = key(
+        "quota.window.num", 11, at_least=1,
+        doc="Samples over which it is counted what clients use, the one under way among them.",
+    )
+    quota_window_size_seconds: int = key(
+        "quota.window.size.seconds", 1, at_least=1, doc="How long a sample of what clients use lasts."
+    )
+    controller_quota_window_num: int = key(
+        "controller.quota.window.num", 11, at_least=1,
+        doc="So many samples of changes of topics may be made in one burst, before controller_mutation_rate counts.",
+    )
+    controller_quota_window_size_seconds: int = key(
+        "controller.quota.window.size.seconds", 1, at_least=1, doc="How long such a sample lasts."
+    )
     queued_max_request_bytes: int = long(
         "queued.max.request.bytes", 512 << 20, at_least=1 << 20,
         doc="Memory for requests that have not fully arrived; beyond it the slowest client goes. (Kafka: no limit.)",

@@ -10,9 +10,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec
 
 from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Reply
+from bifrost.broker.quotas.client_quotas import ClientQuotas
 from bifrost.broker.receive import BufferPool
+from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import ProtocolError
 from bifrost.metrics import Metrics
+from bifrost.settings import Settings
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT = 0, 1, 2, 3, 8
 P = ParamSpec("P")
@@ -29,6 +32,11 @@ def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
         asyncio.run(bounded())
 
     return run
+
+
+def no_quotas() -> ClientQuotas:
+    """Nobody is limited."""
+    return ClientQuotas(Settings(), MetadataImage(), Metrics(), lambda: 0.0)
 
 
 def loop_factories() -> list[Callable[[], asyncio.AbstractEventLoop]]:

@@ -11,10 +11,10 @@ import pytest
 
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.fetch_sessions import FetchSessions
-from bifrost.broker.forwarding import PASSED_ON
 from bifrost.broker.handlers.fetch import fetch
 from bifrost.controller.core.records import PartitionCreated, TopicCreated
 from bifrost.errors import ErrorCode
+from bifrost.peers.names import PASSED_ON
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.fetch import (
     FetchPartition,
@@ -31,7 +31,7 @@ from bifrost.protocol.records import encode_batch
 from bifrost.protocol.wire import ZERO_UUID
 from tests.unit.broker.hosting import Hosting
 from tests.unit.broker.other_leaders import LEADER, ME, Leaders
-from tests.unit.broker.stand_ins import Client, Script, on_loop, turns
+from tests.unit.broker.stand_ins import Client, Script, no_quotas, on_loop, turns
 from tests.unit.controller.stand_ins import apply, cluster_of, topic_id
 
 NOW = 1_700_000_000_000
@@ -58,6 +58,7 @@ class Following(Script):
             metadata=hosting.metadata,
             replicas=hosting.replicas,
             on_storage_error=hosting.logs.take_offline,
+            quotas=no_quotas(),
             sessions=FetchSessions(10, random.Random(1)),
             settings=hosting.settings,
             waiters=hosting.waiters,

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from bifrost.broker.forwarding import PASSED_ON, UNDER_WAY_BYTES_MAX, Forwarding, Leader
+from bifrost.broker.forwarding import UNDER_WAY_BYTES_MAX, Forwarding, Leader
 from bifrost.controller.core.image import MetadataImage
 from bifrost.peers.connection import PeerError
+from bifrost.peers.names import PASSED_ON
 from bifrost.protocol.fetch import FetchRequest, FetchResponse
 from bifrost.protocol.produce import ProduceResponse
 from tests.unit.broker.other_leaders import LEADER, ME, OTHER, Leaders, image_of, write

@@ -12,12 +12,13 @@ from bifrost.broker.connection import Connection
 from bifrost.broker.server import Server
 from bifrost.metrics import Metrics
 from bifrost.settings import Settings, parse_settings
-from tests.unit.broker.stand_ins import Doors, Peer, on_loop, turns, until
+from tests.unit.broker.stand_ins import Doors, Peer, no_quotas, on_loop, turns, until
 
 
 class FakeBroker:
     metrics = Metrics()
     settings = Settings()
+    quotas = no_quotas()
 
 
 class Open:

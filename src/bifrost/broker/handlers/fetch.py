@@ -34,7 +34,7 @@ from bifrost.protocol.fetch import (
 )
 from bifrost.protocol.frame import RequestHeader
 from bifrost.protocol.leader_hints import NodeEndpoint
-from bifrost.protocol.wire import ZERO_UUID
+from bifrost.protocol.wire import ZERO_UUID, Buffer
 from bifrost.replication.partition import Partition
 from bifrost.types import NodeId, TopicPartition
 
@@ -51,7 +51,7 @@ _HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_E
 class Attempt:
     """One look at everything that a request asks for."""
 
-    __slots__ = ("errors", "results", "size", "slices")
+    __slots__ = ("errors", "results", "size", "slices", "throttle_ms")
 
     def __init__(self) -> None:
         self.results: list[tuple[TopicKey, PartitionFetchResult]] = []
@@ -59,6 +59,7 @@ class Attempt:
         self.size = 0
         self.errors = False
         """Whether there is something to tell at once that is not data."""
+        self.throttle_ms = 0
 
 
 class ParkedFetch:
@@ -93,7 +94,7 @@ class ParkedFetch:
 class Fetch:
     """One request and the plan to serve it."""
 
-    __slots__ = ("broker", "connection", "header", "plan", "request")
+    __slots__ = ("_bytes_max", "broker", "connection", "header", "plan", "request")
 
     def __init__(
         self, broker: Broker, connection: Connection, header: RequestHeader, request: FetchRequest, plan: FetchPlan
@@ -103,8 +104,15 @@ class Fetch:
         self.header = header
         self.request = request
         self.plan = plan
+        self._bytes_max = min(request.max_bytes, broker.settings.fetch_max_bytes, ANSWER_BYTES_MAX)
+        if broker.quotas.limits_fetches:
+            self._bytes_max = int(
+                min(self._bytes_max, broker.quotas.fetch_bytes_max(connection.user, header.client_id))
+            )
 
     def start(self) -> Buffers | Reply:
+        if self.header.throttle_ms:
+            return self._encode(self._withheld(self.header.throttle_ms))
         attempt = self.attempt()
         elsewhere = self._elsewhere(attempt) if attempt.errors else None
         if elsewhere:
@@ -116,7 +124,7 @@ class Fetch:
     def attempt(self) -> Attempt:
         """Find what can be sent now: partitions in order, each within its limit and what is left of the whole."""
         attempt = Attempt()
-        left = min(self.request.max_bytes, self.broker.settings.fetch_max_bytes, ANSWER_BYTES_MAX)
+        left = self._bytes_max
         for topic, wanted in self.plan.partitions:
             result, piece = self._look(topic, wanted, left, first=attempt.size == 0)
             attempt.results.append((topic, result))
@@ -176,7 +184,7 @@ class Fetch:
             request.max_wait_ms <= 0
             or not self.plan.partitions
             or attempt.errors
-            or attempt.size >= min(request.min_bytes, request.max_bytes)
+            or attempt.size >= min(request.min_bytes, self._bytes_max)
         )
 
     def _name(self, topic: TopicKey) -> str | None:
@@ -243,6 +251,8 @@ class Fetch:
         return -1 if found is None else found
 
     def _answer(self, attempt: Attempt) -> FetchAnswer:
+        if self.broker.quotas.limits_fetches:
+            attempt = self._within_limits(attempt)
         return FetchAnswer(
             self.connection,
             [result for _, result in attempt.results],
@@ -250,6 +260,28 @@ class Fetch:
             encode=lambda: self._encode(attempt),
             on_storage_error=self.broker.on_storage_error,
         )
+
+    def _within_limits(self, attempt: Attempt) -> Attempt:
+        """The same, or nothing and how long to wait, if the client has fetched more than it may."""
+        size = 0
+        for (_, result), piece in zip(attempt.results, attempt.slices):
+            if piece is not None:
+                size += piece.size
+            elif result.records:  # another leader has sent them
+                size += len(cast("Buffer", result.records))
+        wait_ms = self.broker.quotas.on_fetch(self.connection.user, self.header.client_id, size)
+        if wait_ms == 0:
+            return attempt
+        self.connection.mute(wait_ms)
+        return self._withheld(wait_ms)
+
+    def _withheld(self, wait_ms: int) -> Attempt:
+        """The client asks again for all of it, and begins a session only when it has got something (KIP-219)."""
+        attempt = Attempt()
+        attempt.throttle_ms = wait_ms
+        if not self.plan.incremental:
+            self.broker.sessions.forget(self.plan)
+        return attempt
 
     def _encode(self, attempt: Attempt) -> Buffers:
         topics: list[TopicFetchResult] = []
@@ -266,7 +298,7 @@ class Fetch:
                 name, topic_id = (topic, ZERO_UUID) if isinstance(topic, str) else ("", topic)
                 topics.append(TopicFetchResult(name, topic_id, partitions))
             partitions.append(result)
-        response = FetchResponse(topics, session_id=plan.session_id)
+        response = FetchResponse(topics, session_id=plan.session_id, throttle_time_ms=attempt.throttle_ms)
         if attempt.errors and self.header.api_version >= LEADER_HINTS_SINCE:
             response.node_endpoints = self._hints(attempt)
         return cast("Buffers", encode_response(self.header.api_version, self.header.correlation_id, response))
@@ -299,6 +331,6 @@ def fetch(broker: Broker, connection: Connection, header: RequestHeader, body: m
     try:
         plan = broker.sessions.plan(request, by_id=version >= TOPIC_IDS_SINCE, now=broker.loop.time())
     except ApiError as error:
-        refused = FetchResponse([], error_code=error.code)
+        refused = FetchResponse([], error_code=error.code, throttle_time_ms=header.throttle_ms or 0)
         return cast("Buffers", encode_response(version, header.correlation_id, refused))
     return Fetch(broker, connection, header, request, plan).start()

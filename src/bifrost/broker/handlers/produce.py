@@ -93,7 +93,7 @@ def produce(
         return pending.seal()
     if failed:
         return encode_answer(broker, connection, header, results)
-    return (encode_response(version, header.correlation_id, results),)
+    return (encode_response(version, header.correlation_id, results, throttle_time_ms=header.throttle_ms or 0),)
 
 
 def _is_next(broker: Broker, order: WriteOrder, name: str | None, index: int, mark: ProducerMark | None) -> bool:

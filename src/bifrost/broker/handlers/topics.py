@@ -36,12 +36,16 @@ def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> C
 
 @admin_api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
 async def create_topics(ctx: ControllerContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v7 the topic id (KIP-516)."""
+    """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v6 may be refused because
+    of a limit (KIP-599); v7 returns the topic id (KIP-516)."""
+    mutations = ctx.mutations(strict_since=6)
     created = await ctx.odin.controller.create_topics(
-        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only
+        [_new_topic(topic) for topic in request.topics], validate_only=request.validate_only, charge=mutations.charge
     )
     describer = ctx.odin.live.topic_describer()
-    return CreateTopicsResponse(topics=[_result(describer, topic) for topic in created])
+    return CreateTopicsResponse(
+        throttle_time_ms=mutations.wait_ms(), topics=[_result(describer, topic) for topic in created]
+    )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -83,11 +87,13 @@ def _none_deleted(request: DeleteTopicsRequest, code: ErrorCode, detail: str) ->
 
 @admin_api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted)
 async def delete_topics(ctx: ControllerContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """v5 says why in words; v6 takes topic ids (KIP-516)."""
+    """v5 says why in words, and may be refused because of a limit (KIP-599); v6 takes topic ids (KIP-516)."""
+    mutations = ctx.mutations(strict_since=5)
     refs = [TopicRef(name) for name in request.topic_names]
     refs += [TopicRef(topic.name, topic.topic_id.bytes) for topic in request.topics]
-    deleted = await ctx.odin.controller.delete_topics(refs)
+    deleted = await ctx.odin.controller.delete_topics(refs, charge=mutations.charge)
     return DeleteTopicsResponse(
+        throttle_time_ms=mutations.wait_ms(),
         responses=[
             DeletableTopicResult(
                 name=topic.name,
@@ -96,7 +102,7 @@ async def delete_topics(ctx: ControllerContext, request: DeleteTopicsRequest) ->
                 error_message=topic.message,
             )
             for topic in deleted
-        ]
+        ],
     )
 
 
@@ -109,7 +115,8 @@ def _none_grown(request: CreatePartitionsRequest, code: ErrorCode, detail: str) 
 
 @admin_api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown)
 async def create_partitions(ctx: ControllerContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    """KIP-195. v2 is flexible; v3 may be throttled (KIP-599)."""
+    """KIP-195. v2 is flexible; v3 may be refused because of a limit (KIP-599)."""
+    mutations = ctx.mutations(strict_since=3)
     results = await ctx.odin.controller.create_partitions(
         [
             MorePartitions(
@@ -120,10 +127,12 @@ async def create_partitions(ctx: ControllerContext, request: CreatePartitionsReq
             for topic in request.topics
         ],
         validate_only=request.validate_only,
+        charge=mutations.charge,
     )
     return CreatePartitionsResponse(
+        throttle_time_ms=mutations.wait_ms(),
         results=[
             CreatePartitionsTopicResult(name=topic.name, error_code=topic.error, error_message=topic.message)
             for topic in results
-        ]
+        ],
     )

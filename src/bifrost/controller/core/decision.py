@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from bifrost.controller.core.records import MetadataRecord
 
 T = TypeVar("T")
+
+Charge = Callable[[int], None]
+"""Called with the number of partitions that somebody wants to create or delete (KIP-599); ApiError if not now."""
+
+
+def free_of_charge(_partitions: int) -> None:
+    """Whoever asks may change as many as it likes."""
 
 
 class Decision(NamedTuple, Generic[T]):

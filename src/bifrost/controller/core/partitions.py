@@ -14,7 +14,7 @@ from bifrost.controller.core.assignments import (
     rotation,
     rotation_start,
 )
-from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.decision import Charge, Decision, free_of_charge
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import MetadataRecord
@@ -38,7 +38,11 @@ class PartitionsResult(NamedTuple):
 
 
 def create_partitions(
-    image: MetadataImage, wanted: Sequence[MorePartitions], *, validate_only: bool = False
+    image: MetadataImage,
+    wanted: Sequence[MorePartitions],
+    *,
+    validate_only: bool = False,
+    charge: Charge = free_of_charge,
 ) -> Decision[list[PartitionsResult]]:
     """Add the missing partitions of each topic that can have them."""
     check_request_size(sum(_missing(image, one) for one in wanted))
@@ -52,7 +56,9 @@ def create_partitions(
         try:
             if times_named[one.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"topic {one.name} is named more than once")
-            records += _decide_one(image, brokers, one)
+            new = _decide_one(image, brokers, one)
+            charge(len(new))
+            records += new
             results[one.name] = PartitionsResult(one.name)
         except ApiError as error:
             results[one.name] = PartitionsResult(one.name, error.code, error.detail)

@@ -20,7 +20,7 @@ from bifrost.controller.core.assignments import (
     rotation,
 )
 from bifrost.controller.core.configs import check_topic_configs, current_settings, topic_config_records
-from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.decision import Charge, Decision, free_of_charge
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.placement import Rotation
@@ -78,6 +78,7 @@ def create_topics(
     *,
     topic_ids: Sequence[bytes],
     validate_only: bool = False,
+    charge: Charge = free_of_charge,
 ) -> Decision[list[CreatedTopic]]:
     """Create each topic that can be created; `topic_ids` has a fresh id for every one."""
     check_request_size(sum(_asked_partitions(settings, topic) for topic in topics))
@@ -97,6 +98,7 @@ def create_topics(
             _check_new_name(image, topic.name, new_names)
             configs = check_topic_configs(defaults, topic.configs)
             assignments = _assignments(image, settings, topic, brokers, start)
+            charge(len(assignments))
         except ApiError as error:
             results[topic.name] = CreatedTopic(topic.name, error.code, error.detail)
             continue
@@ -115,7 +117,9 @@ def create_topics(
     return Decision(() if validate_only else records, list(results.values()))
 
 
-def delete_topics(image: MetadataImage, settings: Settings, refs: Sequence[TopicRef]) -> Decision[list[DeletedTopic]]:
+def delete_topics(
+    image: MetadataImage, settings: Settings, refs: Sequence[TopicRef], *, charge: Charge = free_of_charge
+) -> Decision[list[DeletedTopic]]:
     """Delete each topic that exists; a topic named twice in one request is left alone."""
     if not settings.delete_topic_enable:
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false on this cluster")
@@ -136,6 +140,7 @@ def delete_topics(image: MetadataImage, settings: Settings, refs: Sequence[Topic
                     )
                 )
                 continue
+            charge(len(topic.partitions))
         except ApiError as error:
             results.append(DeletedTopic(ref.name, ref.topic_id, error.code, error.detail))
             continue

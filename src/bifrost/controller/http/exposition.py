@@ -89,6 +89,13 @@ def _of_node(side: ClusterSide) -> Iterator[Family]:
     yield _counter("bifrost_unexpected_errors_total", "Requests that met a bug; 0 in a healthy node.",
                    metrics.unexpected_errors)  # fmt: skip
     yield _counter("bifrost_storage_errors_total", "Failures of a disk.", metrics.storage_errors)
+    throttled = [({"quota": key}, float(count)) for key, count in sorted(metrics.throttled.items())]
+    yield Family("bifrost_throttled_requests_total", "counter", "Requests whose client was told to wait, by limit.",
+                 throttled)  # fmt: skip
+    waits = [({"quota": key}, wait_ms / 1000) for key, wait_ms in sorted(metrics.throttle_ms.items())]
+    yield Family(
+        "bifrost_throttle_seconds_total", "counter", "For how long clients were told to wait, by limit.", waits
+    )
     http = [({"status": str(status)}, float(count)) for status, count in sorted(metrics.http_answers.items())]
     yield Family("bifrost_http_answers_total", "counter", "Answers over HTTP, by status.", http)
     yield _gauge("bifrost_http_event_streams", "Streams of events that are open.", metrics.http_streams)

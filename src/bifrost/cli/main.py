@@ -23,6 +23,7 @@ class Bifrost(LazyGroup):
         "topic": Noun("bifrost.cli.topic", "app", "Make topics, look at them, change and delete them.", WORK),
         "group": Noun("bifrost.cli.group", "app", "Look at consumer groups, reset and delete them.", WORK),
         "config": Noun("bifrost.cli.config", "app", "Read and change the settings of topics and brokers.", WORK),
+        "quota": Noun("bifrost.cli.quota", "app", "Limit what clients may use of a cluster.", WORK),
         "cluster": Noun("bifrost.cli.cluster", "app", "Look at a cluster as a whole.", WORK),
         "broker": Noun(
             "bifrost.cli.broker", "app", "Look at the brokers of a cluster, and move what they carry.", WORK

@@ -19,6 +19,7 @@ from bifrost.client.wire.group_commits import commit_offsets
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
 from bifrost.client.wire.producer import IN_FLIGHT_MAX, BatchProducer
 from bifrost.client.wire.quorum import describe_quorum
+from bifrost.client.wire.quota_admin import QuotaAdmin
 from bifrost.client.wire.replica_admin import ReplicaAdmin
 from bifrost.client.wire.settings import isolation_number, read_settings
 
@@ -72,6 +73,11 @@ class WireClient:
     def replicas(self) -> ReplicaAdmin:
         """Where replicas are, and how to move them."""
         return ReplicaAdmin(self._cluster)
+
+    @property
+    def quotas(self) -> QuotaAdmin:
+        """What clients may use."""
+        return QuotaAdmin(self._cluster)
 
     def list_offsets(
         self, wanted: Mapping[tuple[str, int], int], isolation: str | None = None

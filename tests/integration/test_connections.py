@@ -22,6 +22,7 @@ from bifrost.protocol.produce import encode_request as encode_produce
 from bifrost.protocol.wire import ZERO_UUID
 from bifrost.testing import Cluster
 from bifrost.testing.embedded import EmbeddedNode
+from tests.integration.configs import BROKER, set_config
 from tests.integration.conftest import create_topic
 from tests.integration.wire import ClosedByPeerError, Wire, batch
 from tests.waiting import eventually
@@ -176,6 +177,29 @@ def test_connections_beyond_the_limit_are_closed_until_one_leaves() -> None:
             else:
                 pytest.fail("the place of the first was never free again")
             assert second.call(3, HELLO).error_code == 0
+
+
+def test_one_address_may_have_so_many_connections_and_that_may_change() -> None:
+    with Cluster() as cluster, Wire(cluster.bootstrap) as first, Wire(cluster.bootstrap) as second:
+        set_config(first, BROKER, "", "max.connections.per.ip", "2")
+        assert second.call(3, HELLO).error_code == 0, "who is in stays"
+        with Wire(cluster.bootstrap) as third:
+            assert third.is_closed()
+        set_config(first, BROKER, "", "max.connections.per.ip.overrides", "127.0.0.1:3")
+        with Wire(cluster.bootstrap) as third, Wire(cluster.bootstrap) as fourth:
+            assert third.call(3, HELLO).error_code == 0
+            assert fourth.is_closed()
+
+
+def test_connections_that_come_too_fast_are_served_later() -> None:
+    """KIP-612. The second of the two samples is under way, so that one connection may come at once."""
+    rate = {"max.connection.creation.rate": 1, "quota.window.num": 2}
+    with Cluster(**rate) as cluster, Wire(cluster.bootstrap) as first:
+        assert first.call(3, HELLO).error_code == 0
+        begin = time.monotonic()
+        with Wire(cluster.bootstrap) as second:
+            assert second.call(3, HELLO).error_code == 0
+        assert time.monotonic() - begin >= 0.4
 
 
 def test_a_connection_that_says_nothing_is_closed_in_time() -> None:

@@ -12,6 +12,7 @@ from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
 from bifrost.broker.odin import Odin
 from bifrost.broker.quotas.client_quotas import ClientQuotas
+from bifrost.broker.quotas.core.connection_limits import ConnectionLimits, Verdict
 from bifrost.broker.receive import BufferPool
 from bifrost.broker.registry import CONTROLLER_APIS, ApiDispatcher
 from bifrost.controller.core.records import Endpoint
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 _IDLE_CHECKS = 10
 """An idle connection is closed at most a tenth of its allowed time late."""
 _DRAIN_S = 1.0
-_TURNED_AWAY_MAX = 1_000
+_WAITING_MAX = 1_000
 """Connections that are kept waiting before they are closed; more are closed as they come."""
 
 
@@ -39,8 +40,9 @@ class Server:
         self._doors: list[tuple[Listener, Listening]] = []
         self._controller_doors: list[tuple[Listener, Listening]] = []
         self._connections: dict[Connection, None] = {}
+        self._limits = ConnectionLimits(settings, protected=_protected(settings))
         self._quotas: ClientQuotas | None = None
-        self._turned_away: dict[Connection, asyncio.TimerHandle] = {}
+        self._waiting: dict[Connection, asyncio.TimerHandle] = {}  # to be served, or to be closed
         self._dispatcher: ApiDispatcher | None = None
         self._controller_dispatcher: ApiDispatcher | None = None
         self._idle_check: asyncio.TimerHandle | None = None
@@ -98,6 +100,7 @@ class Server:
     def reconfigure(self, settings: Settings) -> None:
         """From now on these count; connections that were let in stay."""
         self._settings = settings
+        self._limits.reconfigure(settings)
 
     async def serve_controllers(self, odin: Odin) -> None:
         """Let in those who vote, those who follow, and brokers: before any client, for the quorum comes first."""
@@ -126,7 +129,7 @@ class Server:
         if self._connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), _DRAIN_S)
-        for connection in [*self._connections, *self._turned_away]:
+        for connection in [*self._connections, *self._waiting]:
             connection.abort()
 
     def hang_up(self) -> None:
@@ -156,34 +159,45 @@ class Server:
         )
 
     def _on_open(self, connection: Connection) -> bool:
-        if len(self._connections) >= self._settings.max_connections:
+        now_ms = asyncio.get_running_loop().time() * 1000
+        turned_away_ms = 0 if self._quotas is None else self._quotas.on_connection(connection.address)
+        if turned_away_ms > 0:
+            self._metrics.connections_refused += 1
+            return self._turn_away(connection, turned_away_ms)
+        admission = self._limits.on_open(connection.listener, connection.address, now_ms)
+        if admission.verdict is Verdict.CLOSE:
             self._metrics.connections_refused += 1
             return False
-        if self._quotas is not None:
-            wait_ms = self._quotas.on_connection(connection.address)
-            if wait_ms > 0:
-                self._metrics.connections_refused += 1
-                return self._turn_away(connection, wait_ms)
         self._metrics.connections_opened += 1
         self._connections[connection] = None
         self._all_closed.clear()
+        if admission.verdict is Verdict.LET_IN_LATER:
+            self._keep_waiting(connection, admission.wait_ms, connection.release)
         return True
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> bool:
         """Close it in a while, if not too many wait for that: whoever is closed at once comes back at once."""
-        if len(self._turned_away) >= _TURNED_AWAY_MAX:
+        if len(self._waiting) >= _WAITING_MAX:
             return False
-        connection.hold()
-        loop = asyncio.get_running_loop()
-        self._turned_away[connection] = loop.call_later(wait_ms / 1000, connection.abort)
+        self._keep_waiting(connection, wait_ms, connection.abort)
         return True
 
+    def _keep_waiting(self, connection: Connection, wait_ms: int, then: Callable[[], None]) -> None:
+        connection.hold()
+        loop = asyncio.get_running_loop()
+        self._waiting[connection] = loop.call_later(wait_ms / 1000, self._stop_waiting, connection, then)
+
+    def _stop_waiting(self, connection: Connection, then: Callable[[], None]) -> None:
+        self._waiting.pop(connection, None)
+        then()
+
     def _on_close(self, connection: Connection, error: str | None) -> None:
-        timer = self._turned_away.pop(connection, None)
+        timer = self._waiting.pop(connection, None)
         if timer is not None:
             timer.cancel()
         if self._connections.pop(connection, connection) is None:
             self._metrics.connections_closed += 1
+            self._limits.on_close(connection.listener, connection.address)
         if not self._connections:
             self._all_closed.set()
         if error is not None:
@@ -203,3 +217,11 @@ class Server:
             self._metrics.connections_expired += 1
             connection.abort()
         self._schedule_idle_check()
+
+
+def _protected(settings: Settings) -> frozenset[str]:
+    """The listeners that clients must not fill: of the quorum, and of brokers where clients have another."""
+    names = {listener.name for listener in settings.controller_listeners}
+    if "broker" in settings.process_roles and len(settings.broker_listeners) > 1:
+        names.add(settings.inter_broker_listener)
+    return frozenset(names)

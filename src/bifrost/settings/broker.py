@@ -13,8 +13,8 @@ from functools import cache
 from posixpath import normpath
 from typing import Any
 
-from bifrost.settings.coordinator import CoordinatorSettings
-from bifrost.settings.fields import INT_MAX, LATER, LONG_MAX, key, long
+from bifrost.settings.connections import ConnectionSettings
+from bifrost.settings.fields import LATER, LONG_MAX, key, long
 from bifrost.settings.keys import Key, Kind, Update, Value
 from bifrost.settings.listeners import HttpListener, Listener, read_http_listener, read_listeners
 
@@ -25,7 +25,7 @@ _FLUSH = "flush.policy alone decides when data reaches the disk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(CoordinatorSettings):
+class Settings(ConnectionSettings):
     """The settings of one node. `parse_settings` makes one from text."""
 
     # What was set on purpose, by name, as canonical text; this is how DescribeConfigs tells a setting from a default.
@@ -292,27 +292,6 @@ class Settings(CoordinatorSettings):
     socket_listen_backlog_size: int = key(
         "socket.listen.backlog.size", 50, at_least=1, doc="Connections that may wait to be accepted."
     )
-    connections_max_idle_ms: int = long(
-        "connections.max.idle.ms", 600_000, at_least=1, also=-1, doc="Close a connection silent for so long; -1 never."
-    )
-    max_connections: int = key(
-        "max.connections", INT_MAX, at_least=0, update=CLUSTER_WIDE,
-        doc="Connections the node holds at once; any beyond it is closed as it comes.",
-    )
-    quota_window_num: int = key(
-        "quota.window.num", 11, at_least=1,
-        doc="Samples over which it is counted what clients use, the one under way among them.",
-    )
-    quota_window_size_seconds: int = key(
-        "quota.window.size.seconds", 1, at_least=1, doc="How long a sample of what clients use lasts."
-    )
-    controller_quota_window_num: int = key(
-        "controller.quota.window.num", 11, at_least=1,
-        doc="So many samples of changes of topics may be made in one burst, before controller_mutation_rate counts.",
-    )
-    controller_quota_window_size_seconds: int = key(
-        "controller.quota.window.size.seconds", 1, at_least=1, doc="How long such a sample lasts."
-    )
     queued_max_request_bytes: int = long(
         "queued.max.request.bytes", 512 << 20, at_least=1 << 20,
         doc="Memory for requests that have not fully arrived; beyond it the slowest client goes. (Kafka: no limit.)",
@@ -389,7 +368,7 @@ class Settings(CoordinatorSettings):
 
 def _declared() -> list[Field[Any]]:
     """What inheritance puts first comes last: a page about settings starts with the node."""
-    inherited = {one.name for one in fields(CoordinatorSettings)}
+    inherited = {one.name for one in fields(ConnectionSettings)}
     return sorted((one for one in fields(Settings) if "key" in one.metadata), key=lambda one: one.name in inherited)
 
 

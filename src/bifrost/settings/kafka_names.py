@@ -81,8 +81,6 @@ internal.metadata.max.batch.size.in.bytes=8388608
 kafka.metrics.polling.interval.secs=10
 log.cleaner.io.buffer.size=524288
 log.cleaner.threads=1
-max.connection.creation.rate=2147483647
-max.connections.per.ip=2147483647
 metadata.max.idle.interval.ms=500
 metrics.num.samples=2
 num.io.threads=8
@@ -194,7 +192,6 @@ sasl.login.refresh.window.jitter=0.05
 _STRING = """
 authorizer.class.name=
 group.share.persister.class.name
-max.connections.per.ip.overrides=
 metrics.recording.level=INFO
 remote.log.metadata.manager.class.name
 remote.log.metadata.manager.class.path

@@ -65,7 +65,7 @@ class Key:
     at_most: float | None = None
     also: int | None = None  # one value outside the range that has a meaning of its own, usually -1
     choices: tuple[str, ...] = ()
-    pattern: str = ""  # every item of a list has to match it
+    pattern: str = ""  # every item of a list has to match it, and of a text that is one
     update: Update = Update.READ_ONLY
     note: str = ""  # what to tell whoever sets it: mostly that it has no effect yet
     own: bool = False  # not one of Kafka's names
@@ -89,9 +89,9 @@ class Key:
 
     def allowed(self) -> str:
         """What may be written, as the end of a sentence that starts with `expected`."""
-        if self.kind is Kind.LIST:
+        if self.kind is Kind.LIST or self.pattern:
             items = f" of {', '.join(self.choices)}" if self.choices else ""
-            return _NOUN[self.kind] + items + (f" (each item {self.pattern})" if self.pattern else "")
+            return _NOUN[Kind.LIST] + items + (f" (each item {self.pattern})" if self.pattern else "")
         if self.choices:
             return "one of " + ", ".join(self.choices)
         words = _NOUN[self.kind]
@@ -109,7 +109,9 @@ class Key:
                 for item in value
             )
         if isinstance(value, str):
-            return not self.choices or value in self.choices
+            items = [item for item in _COMMA.split(value) if item] if self.pattern else []
+            fits = all(re.fullmatch(self.pattern, item) for item in items)
+            return fits and (not self.choices or value in self.choices)
         if isinstance(value, bool) or value is None or value == self.also:
             return True
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from bifrost.settings.broker import Settings, attribute_names, keys
+from bifrost.settings.connections import OF_LISTENERS
 from bifrost.settings.kafka_names import kafka_keys, retired_names
 from bifrost.settings.keys import Update, Value
 from bifrost.settings.listeners import check_listeners, check_served, is_loopback
@@ -26,11 +27,15 @@ def parse_settings(properties: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """Settings and the notes to tell the operator; ValueError has one line for each problem."""
     values: dict[str, Value] = {}
     given: dict[str, str] = {}
+    of_listeners: dict[str, int] = {}
     notes: list[str] = []
     problems: list[str] = []
     for name, text in _with_node_id(properties, notes, problems).items():
         known = keys().get(name) or kafka_keys().get(name)
         try:
+            if OF_LISTENERS.fullmatch(name.lower()):
+                of_listeners[name.lower()] = _of_listener(name, text)
+                continue
             if known is None:
                 notes.append(_note_on_foreign(name))
                 continue
@@ -45,7 +50,7 @@ def parse_settings(properties: Mapping[str, str]) -> tuple[Settings, list[str]]:
                 notes.append(f"{name}: {known.note}")
         else:
             notes.append(f"{name}: known to Kafka, but of no use here; it is ignored")
-    settings = replace(Settings(given=given), **values)  # type: ignore[arg-type]  # each key parses to its field's type
+    settings = replace(Settings(given=given, of_listeners=of_listeners), **values)  # type: ignore[arg-type]  # each key parses to its field's type
     problems += _problems_together(settings)
     if settings.http_listener and settings.process_roles == ("broker",):
         notes.append("http.listener: only controllers speak HTTP; this node is a broker, and does not")
@@ -62,17 +67,37 @@ def with_dynamic(settings: Settings, *layers: Mapping[str, str]) -> Settings:
         for name, text in layer.items()
         if name in keys()
     }
+    of_listeners = {
+        name: _of_listener(name, text)
+        for layer in layers
+        for name, text in layer.items()
+        if OF_LISTENERS.fullmatch(name)
+    }
+    if of_listeners:
+        values["of_listeners"] = {**settings.of_listeners, **of_listeners}  # type: ignore[assignment]
     return replace(settings, **values) if values else settings  # type: ignore[arg-type]
 
 
 def check_dynamic(name: str, text: str) -> str:
     """The canonical text of a setting that changes while the node runs; ValueError for any other."""
+    if OF_LISTENERS.fullmatch(name):
+        return str(_of_listener(name, text))
     key = keys().get(name)
     if key is None and name not in kafka_keys():
         raise ValueError(f"unknown setting {name}{nearest(name, {**kafka_keys(), **keys()})}")
     if key is None or key.update is Update.READ_ONLY:
         raise ValueError(f"{name} cannot change while a broker runs; set it in its configuration file")
     return key.format(key.parse(text)) or ""
+
+
+def _of_listener(name: str, text: str) -> int:
+    """A value for one listener: as that for all of them, and never 0, which would lock everybody out."""
+    inner = _LISTENER_PREFIX.fullmatch(name.lower())
+    assert inner is not None, f"{name} is of no listener"
+    value = keys()[inner[1]].parse(text)
+    if not isinstance(value, int) or value <= 0:
+        raise ValueError(f"{name}={text}: expected a number above 0")
+    return value
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:

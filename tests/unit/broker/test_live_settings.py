@@ -76,7 +76,8 @@ def test_every_setting_that_may_change_has_an_effect() -> None:
     inherited = {spec.synonyms[0].name for spec in topic_keys().values() if spec.synonyms}
     dynamic = {name for name, key in keys().items() if key.update is not Update.READ_ONLY}
     followed = {"follower.replication.throttled.rate", "leader.replication.throttled.rate", "leader.forwarding.enable"}
-    followed |= {"max.connections", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
+    followed |= {"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"}
+    followed |= {"max.connection.creation.rate", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
     assert dynamic == inherited | followed
 
 

@@ -48,7 +48,7 @@ def test_a_name_without_use_still_has_a_type() -> None:
     [
         "listener.name.internal.ssl.keystore.location",
         "listener.name.internal.scram-sha-256.sasl.jaas.config",
-        "listener.name.internal.max.connections",
+        "listener.name.internal.num.network.threads",
         "config.providers.file.class",
         "rsm.config.bucket",
     ],

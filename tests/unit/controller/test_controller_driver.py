@@ -350,14 +350,14 @@ def test_a_config_that_nothing_acts_on_is_noted_when_it_is_set(caplog: pytest.Lo
 
     async def change() -> None:
         async with running() as it:
-            configs = (("retention.ms", "1000"), ("max.message.bytes", "2000"))
+            configs = (("preallocate", "true"), ("max.message.bytes", "2000"))
             await it.controller.create_topics([NewTopic("orders", configs=configs)])
-            assert notes() == [f"config accepted topic=orders config=retention.ms value=1000 note={LATER}"]
+            assert notes() == [f"config accepted topic=orders config=preallocate value=true note={LATER}"]
             for op in (Operation.SET, Operation.DELETE):
-                value = "86400000" if op is Operation.SET else None
-                changed = ResourceChange(4, "", [ConfigChange("log.retention.ms", value, op)])
+                value = "true" if op is Operation.SET else None
+                changed = ResourceChange(4, "", [ConfigChange("log.preallocate", value, op)])
                 await it.controller.alter_configs([changed])
-            assert notes() == [f"config accepted broker=(all) config=log.retention.ms value=86400000 note={LATER}"], (
+            assert notes() == [f"config accepted broker=(all) config=log.preallocate value=true note={LATER}"], (
                 "taking it back is nothing to note"
             )
             await it.controller.create_topics(

@@ -210,6 +210,8 @@ _decoder = msgspec.msgpack.Decoder(list[MetadataRecord])
 _VERSION_BYTE = bytes([FORMAT_VERSION])
 _CHANGE_RECORDS: Final = 8
 """A change of so many records may end where the next topic begins."""
+_CHANGE_PARTITIONS: Final = 64
+"""One that changes partitions may end after so many, where those of another topic begin."""
 
 
 class UnreadableChangeError(ValueError):
@@ -219,13 +221,22 @@ class UnreadableChangeError(ValueError):
 def in_changes(records: Sequence[MetadataRecord]) -> list[Sequence[MetadataRecord]]:
     """The same in parts that may be applied one after the other: a topic with all that is its own stays whole.
 
-    What a thousand topics mean to a broker takes a second, and others want a turn meanwhile.
+    What a thousand topics mean to a broker takes a second, the death of a broker that led ten thousand partitions
+    nearly as much, and others want a turn meanwhile. All parts are in the log, or none: nobody elects half a cluster.
     """
     cuts = [0]
     for slot, record in enumerate(records):
-        if slot - cuts[-1] >= _CHANGE_RECORDS and isinstance(record, TopicCreated | TopicDeleted):
+        if slot - cuts[-1] >= _CHANGE_RECORDS and _may_begin(record, records[slot - 1], slot - cuts[-1]):
             cuts.append(slot)
     return [records[start:end] for start, end in zip(cuts, [*cuts[1:], len(records)])]
+
+
+def _may_begin(record: MetadataRecord, before: MetadataRecord, size: int) -> bool:
+    """Whether a part may begin with the record, where the one before it has this size."""
+    if isinstance(record, PartitionChanged):
+        is_another_topic = isinstance(before, PartitionChanged) and before.topic_id != record.topic_id
+        return size >= _CHANGE_PARTITIONS and is_another_topic
+    return isinstance(record, TopicCreated | TopicDeleted)
 
 
 def encode_change(records: Sequence[MetadataRecord]) -> bytes:

@@ -168,7 +168,8 @@ class BrokerWatch:
             _log.warning("broker not fenced id=%d error=%s detail=%r", broker_id, error.code.name, error.detail)
             await self._wait(0.1)
             return
-        self._sessions.forget(broker_id, epoch)
+        if (broker_id, epoch) in self._sessions.expired(self._now_ms()):  # else it was heard of, and may take part now
+            self._sessions.forget(broker_id, epoch)
         if fenced:
             _log.warning("broker fenced id=%d epoch=%d reason=%s", broker_id, epoch, _REASONS[reason])
 

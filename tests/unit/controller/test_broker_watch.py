@@ -193,6 +193,27 @@ def test_a_broker_that_is_heard_of_while_it_is_looked_for_is_not_fenced() -> Non
     play(story)
 
 
+def test_a_broker_that_is_heard_of_while_it_is_being_counted_out_is_watched_from_then_on() -> None:
+    """It had been fenced anyway when its first connection was lost, so nothing was decided; then it took part."""
+
+    async def story() -> None:
+        async with watched() as it:
+            epoch = await it.watch.register(registration(1), fenced=True)
+            first = await it.hold()
+            it.watch.on_connection_lost(1, epoch)
+            for _ in range(10):
+                await asyncio.sleep(0)  # until it waits for its turn at the log
+            beat = asyncio.ensure_future(it.beat(1, epoch))
+            await asyncio.sleep(0)
+            it.let_go()
+            await asyncio.gather(first, beat)
+            assert not it.controller.image.brokers[1].fenced
+            it.watch.on_connection_lost(1, epoch)
+            assert await it.fenced() == [BrokerFenced(1, DIED)]
+
+    play(story)
+
+
 class Door:
     """A connection, as far as Odin looks at it."""
 

@@ -251,6 +251,8 @@ def test_a_lost_connection_ends_the_session_at_once_and_a_heartbeat_starts_it_ag
     sessions.on_connection_lost(1, 4)
     assert sessions.is_alive(1, 5, 1_000)
     assert not sessions.has_lost_connection(1, 5)
+    assert sessions.expired(1_000) == [(1, 4)], "it had no session, and might take part all the same"
+    sessions.forget(1, 4)
     sessions.on_connection_lost(1, 5)
     assert sessions.has_lost_connection(1, 5)
     assert not sessions.is_alive(1, 5, 1_000)

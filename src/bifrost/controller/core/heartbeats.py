@@ -95,10 +95,10 @@ class BrokerSessions:
         return [start for start, session in self._sessions.items() if session.metadata_offset == NOTHING_SEEN]
 
     def on_connection_lost(self, broker_id: int, epoch: int) -> None:
-        """The broker's connection ended without a word, as when its process dies: its session is over at once."""
-        session = self._sessions.get(BrokerStart(broker_id, epoch))
-        if session is not None:
-            session.ends_ms = _AT_ONCE
+        """The broker's connection ended without a word, as when its process dies: its session is over at once, and if
+        it had none, it is named all the same."""
+        session = self._sessions.setdefault(BrokerStart(broker_id, epoch), _Session(_AT_ONCE, NOTHING_SEEN))
+        session.ends_ms = _AT_ONCE
 
     def has_lost_connection(self, broker_id: int, epoch: int) -> bool:
         """Whether its session is over for that, and not because time is."""

@@ -167,11 +167,9 @@ def test_a_query_that_starts_at_the_end_and_dies_at_once_misses_nothing(
     assert values(run_once(frame)) == [5, 6, 7]
 
 
-@KAFKA_ONLY
 def test_records_that_retention_took(
     tables: Tables, broker: Server, new_topic: NewTopicFunction, run_once: RunOnce
 ) -> None:
-    """Bifrost has neither retention nor DeleteRecords yet."""
     topic = new_topic()
     numbers(broker.bootstrap, topic, 0, 10)
     options = {"subscribe": topic, "startingOffsets": "earliest"}

@@ -22,9 +22,9 @@ from bifrost.settings import Settings
 _log = logging.getLogger(__name__)
 
 _MS: Final = 1000.0
-_LOOKS_AT_ONCE: Final = 64
+_LOOKS_AT_ONCE: Final = 8
 """Segments that are looked at in one go: each may cost a read of its time index."""
-_RENAMES_AT_ONCE: Final = 8
+_RENAMES_AT_ONCE: Final = 2
 """Segments that are renamed in one go, each with its companions."""
 _TURN_S: Final = 0.001
 """How long it goes on before others have a turn on the loop."""

@@ -22,7 +22,7 @@ FOUND_BY = {
     "answer-before-commit": (8, 11, 19),
     "any-broker-epoch": (18, 55, 59),
     "serve-while-fenced": (6, 1, 10),
-    "fence-by-any-connection": (1,),
+    "fence-by-any-connection": (4, 9, 29),
     "lead-for-ever": (9, 10, 1),
     "fetch-before-sync": (0, 1),
     "count-unsynced": (1, 2, 4),

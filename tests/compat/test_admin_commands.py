@@ -63,6 +63,12 @@ def group(broker: Server, topic: str, coordinators: None) -> str:
     return name
 
 
+def test_the_features_of_a_cluster(ask: Callable[..., Any], run: Run) -> None:
+    levels = {one["name"]: one["level"] for one in ask("cluster", "features")}
+    assert (levels["group.version"], levels["metadata.version"]) == (1, 30)
+    assert "metadata.version" in run("cluster", "features").stdout
+
+
 def test_the_life_of_a_topic(run: Run, attempt: Run) -> None:
     name = unique_name()
     assert run("topic", "create", name, "-p", "2", "-r", "1", "--config", "retention.ms=1000").stdout == (

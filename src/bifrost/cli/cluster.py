@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bifrost.cli.options import CONTEXT, TIMEOUT_S, Bootstrap, Cluster, CommandConfig, Json, Timeout, connect
+from bifrost.cli.options import (
+    CONTEXT,
+    TIMEOUT_S,
+    Bootstrap,
+    Cluster,
+    CommandConfig,
+    Json,
+    Timeout,
+    connect,
+    connect_wire,
+)
 from bifrost.cli.output import counted, plain, print_json, print_table
 
 if TYPE_CHECKING:
@@ -70,6 +80,29 @@ def health(
         _show(found)
     if not found.healthy:
         raise typer.Exit(1)
+
+
+@app.command()
+def features(
+    bootstrap: Bootstrap = None,
+    cluster: Cluster = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show what the nodes of a cluster agree to do: the level of each feature, and which levels there are.
+
+    \b
+    $ bifrost cluster features
+    $ bifrost cluster features --json | jq '.[] | select(.level < .max_level)'
+    """
+    with connect_wire(bootstrap, cluster, timeout, command_config) as client:
+        found = client.features()
+    if as_json:
+        print_json(found)
+    else:
+        rows = [[each.name, each.level, each.min_level, each.max_level] for each in found]
+        print_table(["feature", "level", "lowest", "highest"], rows)
 
 
 def _show(found: Health) -> None:

@@ -260,6 +260,17 @@ class ResetPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Feature:
+    """What all nodes of a cluster agree to do (KIP-584)."""
+
+    name: str
+    level: int
+    """What counts now; 0: it is switched off, or was never on."""
+    min_level: int
+    max_level: int
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """What keeps a cluster from being well; nothing, if `healthy`."""
 

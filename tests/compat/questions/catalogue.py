@@ -35,6 +35,7 @@ VERSIONS = {
     "list_partition_reassignments": range(1),
     "elect_leaders": range(3),
     "unregister_broker": range(1),
+    "update_features": range(3),
     "find_coordinator": range(7),
     "join_group": range(10),
     "sync_group": range(6),

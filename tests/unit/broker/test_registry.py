@@ -16,6 +16,7 @@ from bifrost.broker.connection import Connection
 from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.cluster import api_versions
 from bifrost.broker.receive import BufferPool
+from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from bifrost.metrics import Metrics
 from bifrost.protocol.apis import ApiKey
@@ -36,6 +37,7 @@ class FakeBroker:
 
     metrics: Metrics = field(default_factory=Metrics)
     settings: Settings = field(default_factory=Settings)
+    image: MetadataImage = field(default_factory=MetadataImage)
     storage_errors: list[StorageError] = field(default_factory=list)
     bugs: list[BaseException] = field(default_factory=list)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from bifrost.broker.context import RequestContext
+from bifrost.broker.handlers.features import tell_features
 from bifrost.broker.registry import announced, api
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
@@ -30,7 +31,7 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """v3 names the client's software (KIP-511); v4 allows features that start at 0."""
     check_software(ctx.version, request)
-    return ApiVersionsResponse(api_keys=announced())
+    return tell_features(ApiVersionsResponse(api_keys=announced()), ctx.broker.image, ctx.version)
 
 
 def check_software(version: int, request: ApiVersionsRequest) -> None:

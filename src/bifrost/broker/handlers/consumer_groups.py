@@ -8,6 +8,7 @@ from bifrost.broker.context import RequestContext
 from bifrost.broker.handlers.group_admin import GROUP_OPERATIONS
 from bifrost.broker.handlers.groups import check_group_id, client
 from bifrost.broker.registry import api
+from bifrost.controller.core.features import GROUP_VERSION, feature_level
 from bifrost.coordinator.core.shard import GroupShard
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
@@ -32,6 +33,8 @@ def consumer_group_heartbeat(
     """v1: regular expressions, and members choose their own ids (KIP-1082)."""
     if CONSUMER not in ctx.broker.settings.group_coordinator_rebalance_protocols:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "the consumer protocol is switched off")
+    if feature_level(ctx.broker.image, GROUP_VERSION) == 0:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "the consumer protocol is switched off by group.version")
     return ctx.broker.groups.ask(
         request.group_id,
         lambda shard, respond: shard.consumer.heartbeat(

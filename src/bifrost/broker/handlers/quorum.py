@@ -8,6 +8,7 @@ from functools import partial
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import ControllerContext, RequestContext
 from bifrost.broker.handlers.cluster import check_software
+from bifrost.broker.handlers.features import tell_features
 from bifrost.broker.odin import Odin
 from bifrost.broker.registry import CONTROLLER_APIS, announced, api, controller_api, raw_controller_api
 from bifrost.errors import ApiError, ErrorCode, ProtocolError
@@ -41,7 +42,8 @@ from bifrost.raft import wire
 def controller_api_versions(ctx: ControllerContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """As on a broker's listener, with the APIs of this one."""
     check_software(ctx.version, request)
-    return ApiVersionsResponse(api_keys=announced(CONTROLLER_APIS))
+    answer = ApiVersionsResponse(api_keys=announced(CONTROLLER_APIS))
+    return tell_features(answer, ctx.odin.replica.image, ctx.version)
 
 
 @controller_api(ApiKey.VOTE, versions=range(3))

@@ -9,11 +9,12 @@ from typing import Final, Self
 from weakref import WeakSet
 
 from bifrost.client.clusters import resolve, split_address
-from bifrost.client.descriptions import BrokerDescription, Quorum
+from bifrost.client.descriptions import BrokerDescription, Feature, Quorum
 from bifrost.client.errors import InvalidRequestError
 from bifrost.client.wire.brokers import describe_brokers
 from bifrost.client.wire.cluster import Cluster
 from bifrost.client.wire.connection import Address
+from bifrost.client.wire.features import describe_features
 from bifrost.client.wire.fetching import FetchStream
 from bifrost.client.wire.group_commits import commit_offsets
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
@@ -68,6 +69,10 @@ class WireClient:
     def quorum(self) -> Quorum:
         """Who leads the controllers, and how far they are. NoQuorumLeaderError if nobody does for too long."""
         return describe_quorum(self._cluster, self._cluster.call_deadline())
+
+    def features(self) -> list[Feature]:
+        """What the cluster's nodes agree to do, at which levels."""
+        return describe_features(self._cluster, self._cluster.call_deadline())
 
     @property
     def replicas(self) -> ReplicaAdmin:

@@ -35,6 +35,7 @@ class Delta:
     configs: dict[tuple[int, str], None] = field(default_factory=dict)  # (resource type, resource name)
     brokers: dict[int, None] = field(default_factory=dict)
     quotas: dict[QuotaEntity, None] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
 
     @classmethod
     def between(cls, before: MetadataImage, after: MetadataImage) -> Delta:
@@ -61,10 +62,13 @@ class Delta:
         for entity in {**before.quotas, **after.quotas}:
             if before.quotas.get(entity) != after.quotas.get(entity):
                 delta.quotas[entity] = None
+        for name in {**before.features, **after.features}:
+            if before.features.get(name) != after.features.get(name):
+                delta.features[name] = None
         return delta
 
     def __bool__(self) -> bool:
-        return any((self.topics_deleted, self.topics_created, self.partitions, self.configs, self.brokers, self.quotas))
+        return any(getattr(self, name) for name in self.__slots__)
 
     def on_topic_deleted(self, topic: Topic) -> None:
         for partition in range(len(topic.partitions)):

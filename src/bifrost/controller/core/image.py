@@ -24,6 +24,7 @@ from bifrost.controller.core.records import (
     ClientQuotaChanged,
     ClusterCreated,
     ConfigChanged,
+    FeatureLevelChanged,
     MetadataRecord,
     PartitionChanged,
     PartitionCreated,
@@ -63,6 +64,7 @@ class MetadataImage:
         "brokers_changed_at",
         "cluster_id",
         "configs",
+        "features",
         "index",
         "next_producer_id",
         "offset",
@@ -80,6 +82,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.index = PartitionIndex()
         self.next_producer_id = 0
@@ -137,6 +140,7 @@ class MetadataImage:
         twin.topics_by_id = self.topics_by_id.copy()
         twin.index = self.index.copy()
         twin.configs = self.configs.copy()
+        twin.features = self.features.copy()
         twin.quotas = self.quotas.copy()
         twin.next_producer_id = self.next_producer_id
         twin.partitions_created = self.partitions_created
@@ -164,6 +168,7 @@ class MetadataImage:
             self.topics,
             self.topics_by_id,
             self.configs,
+            self.features,
             self.quotas,
             self.next_producer_id,
             self.partitions_created,
@@ -271,6 +276,10 @@ class MetadataImage:
             del self.quotas[record.entity]
         delta.quotas[record.entity] = None
 
+    def _feature_level_changed(self, record: FeatureLevelChanged, delta: Delta) -> None:
+        self.features[record.name] = record.level
+        delta.features[record.name] = None
+
     def _producer_ids_allocated(self, record: ProducerIdsAllocated, _delta: Delta) -> None:
         assert record.next_producer_id > self.next_producer_id, "producer ids are given out once"
         self.next_producer_id = record.next_producer_id
@@ -349,4 +358,5 @@ _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] 
     TopicRestored: MetadataImage._topic_restored,
     SnapshotEnded: MetadataImage._snapshot_ended,
     ClientQuotaChanged: MetadataImage._client_quota_changed,
+    FeatureLevelChanged: MetadataImage._feature_level_changed,
 }

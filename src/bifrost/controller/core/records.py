@@ -186,6 +186,13 @@ class ClientQuotaChanged(msgspec.Struct, frozen=True, array_like=True, gc=False,
     value: float | None
 
 
+class FeatureLevelChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=17):
+    """The cluster does what this level of a feature says, from now on (KIP-584)."""
+
+    name: str
+    level: int
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -203,6 +210,7 @@ MetadataRecord = (
     | TopicRestored
     | SnapshotEnded
     | ClientQuotaChanged
+    | FeatureLevelChanged
 )
 
 _encoder = msgspec.msgpack.Encoder()

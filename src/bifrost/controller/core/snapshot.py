@@ -18,6 +18,7 @@ from bifrost.controller.core.records import (
     ClientQuotaChanged,
     ClusterCreated,
     ConfigChanged,
+    FeatureLevelChanged,
     MetadataRecord,
     PartitionCreated,
     SnapshotEnded,
@@ -84,6 +85,8 @@ def _records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for entity, quotas in image.quotas.items():
         for key, limit in quotas.items():
             yield ClientQuotaChanged(entity, key, limit)
+    for name, level in image.features.items():
+        yield FeatureLevelChanged(name, level)
     yield SnapshotEnded(image.brokers_changed_at, image.next_producer_id, image.partitions_created)
 
 

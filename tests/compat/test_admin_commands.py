@@ -63,6 +63,17 @@ def group(broker: Server, topic: str, coordinators: None) -> str:
     return name
 
 
+def test_what_brokers_keep_where(ask: Callable[..., Any], run: Run, attempt: Run, topic: str) -> None:
+    (found,) = ask("broker", "logdirs")
+    assert found["path"].startswith("/")
+    assert (found["error"], found["future_replicas"]) == (None, 0)
+    assert found["replicas"] >= 2
+    assert found["size_bytes"] > 0
+    assert 0 < found["usable_bytes"] <= found["total_bytes"]
+    assert found["path"] in run("broker", "logdirs", str(found["broker"])).stdout.replace("\n", "")
+    assert "no broker 77" in attempt("broker", "logdirs", "77").output
+
+
 def test_the_features_of_a_cluster(ask: Callable[..., Any], run: Run) -> None:
     levels = {one["name"]: one["level"] for one in ask("cluster", "features")}
     assert (levels["group.version"], levels["metadata.version"]) == (1, 30)

@@ -260,6 +260,26 @@ class ResetPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """A directory that a broker keeps logs in."""
+
+    broker: int
+    path: str
+    error: str | None
+    """Why it is offline; None while it is not."""
+    replicas: int
+    future_replicas: int
+    """On their way here from another directory of the same broker."""
+    size_bytes: int
+    """Of all of them."""
+    total_bytes: int | None
+    usable_bytes: int | None
+    """Of the volume; None if the broker does not tell."""
+    cordoned: bool
+    """No new replica is put here."""
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What all nodes of a cluster agree to do (KIP-584)."""
 

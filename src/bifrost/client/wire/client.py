@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Self
 from weakref import WeakSet
 
 from bifrost.client.clusters import resolve, split_address
-from bifrost.client.descriptions import BrokerDescription, Feature, Quorum
+from bifrost.client.descriptions import BrokerDescription, Feature, LogDirectory, Quorum
 from bifrost.client.errors import InvalidRequestError
 from bifrost.client.wire.brokers import describe_brokers
 from bifrost.client.wire.cluster import Cluster
@@ -17,6 +17,7 @@ from bifrost.client.wire.connection import Address
 from bifrost.client.wire.features import describe_features
 from bifrost.client.wire.fetching import FetchStream
 from bifrost.client.wire.group_commits import commit_offsets
+from bifrost.client.wire.log_dirs import describe_log_dirs
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
 from bifrost.client.wire.producer import IN_FLIGHT_MAX, BatchProducer
 from bifrost.client.wire.quorum import describe_quorum
@@ -73,6 +74,10 @@ class WireClient:
     def features(self) -> list[Feature]:
         """What the cluster's nodes agree to do, at which levels."""
         return describe_features(self._cluster, self._cluster.call_deadline())
+
+    def log_dirs(self, brokers: Iterable[int]) -> list[LogDirectory]:
+        """What brokers keep where."""
+        return describe_log_dirs(self._cluster, brokers, self._cluster.call_deadline())
 
     @property
     def replicas(self) -> ReplicaAdmin:

@@ -4,13 +4,12 @@ that are pulled. The tests of `test_data_links.py`, `test_odin.py` and `test_tru
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.thorough
 
 TOPIC = "orders"
 ME, OTHER, THIRD = 1, 2, 3
-CLONE_NEWNET = 0x40000000
 
 
 @pytest.fixture
@@ -34,34 +32,11 @@ def network() -> Iterator[Namespaces]:
         yield network
 
 
-def inside(network: Namespaces, node: int, make: Callable[[], socket.socket]) -> socket.socket:
-    """A socket of a node's namespace, which it keeps; a thread that moves there makes it, and ends."""
-    made: list[socket.socket | BaseException] = []
-
-    def work() -> None:
-        try:
-            with open(f"/run/netns/{network.name(node)}") as namespace:
-                if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), "setns")
-            made.append(make())
-        except BaseException as error:
-            made.append(error)
-            raise
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    (found,) = made
-    assert isinstance(found, socket.socket), found
-    found.settimeout(10)
-    return found
-
-
 @pytest.fixture
 def ends(network: Namespaces) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A connection between ME and OTHER."""
-    with closing(inside(network, OTHER, lambda: socket.create_server((network.address(OTHER), 7)))) as server:
-        with closing(inside(network, ME, lambda: socket.create_connection((network.address(OTHER), 7), 10))) as mine:
+    with closing(network.inside(OTHER, lambda: socket.create_server((network.address(OTHER), 7)))) as server:
+        with closing(network.inside(ME, lambda: socket.create_connection((network.address(OTHER), 7), 10))) as mine:
             theirs, _ = server.accept()
             with closing(theirs):
                 theirs.settimeout(10)
@@ -115,7 +90,23 @@ def test_a_narrow_way_takes_its_time_and_the_other_direction_does_not(
     mine, theirs = ends
     data = bytes(50_000)
     assert seconds_to_send(theirs, mine, data) < seconds_to_send(mine, theirs, data)
+    before = network.passed(ME, OTHER)
     assert seconds_to_send(mine, theirs, data) > 0.7, "50,000 bytes are 400,000 bits"
+    after = network.passed(ME, OTHER)
+    assert after.bytes - before.bytes >= len(data)
+    assert after.waits > before.waits
+
+
+def test_a_line_that_is_wide_enough_makes_nobody_wait(
+    network: Namespaces, ends: tuple[socket.socket, socket.socket]
+) -> None:
+    network.narrow(ME, OTHER, 1_000_000)
+    mine, theirs = ends
+    seconds_to_send(mine, theirs, bytes(1000))
+    passed = network.passed(ME, OTHER)
+    assert passed.bytes >= 1000
+    assert passed.waits == 0
+    assert network.seconds_to_connect(ME, OTHER, 7) < 1
 
 
 def seconds_to_send(source: socket.socket, target: socket.socket, data: bytes) -> float:
@@ -181,10 +172,11 @@ def test_narrow_lines_between_brokers(apart: Realm, where: str) -> None:
         if where != "between brokers":
             end = 0 if where == "from the leader" else 1
             pairs = [pair for pair in pairs if pair[end] == leader]
-        narrow_all(apart, pairs)
+        network = narrow_all(apart, pairs, 256)
         load.flows(200)
-        assert isinstance(apart.links, Namespaces)
-        apart.links.heal()
+        for pair in pairs:
+            check_waited(network, [pair])
+        network.heal()
         load.flows()
         print(load.finish())
 
@@ -192,20 +184,34 @@ def test_narrow_lines_between_brokers(apart: Realm, where: str) -> None:
 @pytest.mark.parametrize("direction", ["both", "to odin", "from odin"])
 def test_narrow_lines_between_brokers_and_odins(apart: Realm, direction: str) -> None:
     with Load(apart, writers=EVERYONE, readers=EVERYONE) as load:
-        pairs = [(broker, odin) for broker in BROKERS for odin in ODINS if direction != "from odin"]
-        pairs += [(odin, broker) for broker in BROKERS for odin in ODINS if direction != "to odin"]
-        narrow_all(apart, pairs)
+        there = [(broker, odin) for broker in BROKERS for odin in ODINS if direction != "from odin"]
+        back = [(odin, broker) for broker in BROKERS for odin in ODINS if direction != "to odin"]
+        # Odins and brokers say little to each other; a line is narrow for them if the news of one topic fills it.
+        narrow_all(apart, there, 4)
+        network = narrow_all(apart, back, 8)
         load.flows(200)
-        apart.create("made-slowly", 1)
+        apart.create("made-slowly", 30)
         load.flows(200)
-        assert isinstance(apart.links, Namespaces)
-        apart.links.heal()
+        active = apart.active_odin()  # others have little to say
+        for ways in (there, back):
+            if ways:
+                check_waited(network, [way for way in ways if active in way])
+        network.heal()
         load.flows()
         print(load.finish())
 
 
-def narrow_all(realm: Realm, pairs: list[tuple[int, int]]) -> None:
+def narrow_all(realm: Realm, pairs: list[tuple[int, int]], kbit_per_s: int) -> Namespaces:
     assert isinstance(realm.links, Namespaces)
     for source, target in pairs:
         realm.faults += 1
-        realm.links.narrow(source, target, 256)
+        realm.links.narrow(source, target, kbit_per_s)
+    return realm.links
+
+
+def check_waited(network: Namespaces, ways: list[tuple[int, int]]) -> None:
+    """Lines that nobody had to wait for were not narrow."""
+    passed = {way: network.passed(*way) for way in ways}
+    print(passed)
+    assert all(each.bytes > 0 for each in passed.values()), passed
+    assert any(each.waits > 0 for each in passed.values()), passed

@@ -18,16 +18,26 @@ class SmallDisk:
 
     def __init__(self, folder: Path, megabytes: int) -> None:
         self._image = folder / "disk.img"
-        self.path = folder / "disk"
-        self.path.mkdir()
+        self._around = folder / "around"
+        self.path = self._around / "disk"
+        self.path.mkdir(parents=True)
         if shutil.which("mkfs.ext4") is None:
             pytest.skip("no mkfs.ext4 here (Debian package e2fsprogs)")
         with self._image.open("wb") as image:
             image.truncate(megabytes << 20)
         self._run("mkfs.ext4", "-q", "-m", "0", str(self._image))
-        mounted = self._run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path), check=False)
+        # `ip netns exec` gives what it runs a copy of all mounts, and a copy keeps a broken file system alive.
+        # Where the mount around it is shared, whatever is unmounted here goes from all copies.
+        mounted = self._run("mount", "--bind", "--make-shared", str(self._around), str(self._around), check=False)
+        if mounted.returncode == 0:
+            mounted = self._mount(check=False)
         if mounted.returncode != 0:
+            self.close()
             pytest.skip(f"not permitted to mount a file system: {mounted.stderr.strip()}")
+
+    def _mount(self, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+        options = "loop,errors=remount-ro"
+        return self._run("mount", "-o", options, str(self._image), str(self.path), check=check)
 
     @property
     def _ballast(self) -> Path:
@@ -68,7 +78,7 @@ class SmallDisk:
         gc.collect()  # the files of an embedded node are open until it is collected
         self._run("umount", str(self.path))
         self._run("e2fsck", "-fy", str(self._image), check=False)  # 1: something was mended
-        self._run("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path))
+        self._mount()
 
     def remount_read_only(self) -> None:
         """From the start; only possible while nobody has a file open for writing."""
@@ -78,6 +88,7 @@ class SmallDisk:
         """Whatever still has a file open keeps it; the rest of the system does not see the disk any more."""
         if os.path.ismount(self.path):
             self._run("umount", "--lazy", str(self.path))
+        self._run("umount", "--lazy", str(self._around), check=False)  # or it could not be mounted
 
     @staticmethod
     def _run(*command: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from tests.faults.readers import ConfluentReader, GroupReader, KafkaPythonReader
 from tests.faults.realm import BROKERS, Realm
 from tests.faults.writers import ConfluentWriter, KafkaPythonWriter, Writer
 from tests.integration.wire import Wire
-from tests.sim.history import Acknowledged, Polled, ReadBack
+from tests.sim.history import Acknowledged, Complaint, Polled, ReadBack
 from tests.sim.values import decode_value
 from tests.waiting import eventually
 
@@ -85,10 +85,12 @@ class Load:
     def flows(self, more: int = 100) -> None:
         """Wait until every writer has so many more acknowledgements than now: the cluster takes writes."""
         goals = [(writer, writer.acknowledged + more) for writer in self.writers]
-        eventually(
-            lambda: all(writer.acknowledged >= goal for writer, goal in goals),
-            f"{more} more acknowledged writes of each of {[writer.name for writer in self.writers]}",
-        )
+        try:
+            eventually(lambda: all(writer.acknowledged >= goal for writer, goal in goals))
+        except AssertionError:
+            lacking = {writer.name: goal - writer.acknowledged for writer, goal in goals}
+            complaints = [str(one) for one in self.journal.history.of(Complaint)]
+            raise AssertionError(f"too few of {more} acknowledged writes, lacking are {lacking} {complaints}") from None
 
     def flows_in(self, partitions: Iterable[int], more: int = 30) -> None:
         """Wait until every writer has so many acknowledgements in each of these partitions, of writes that it has asked

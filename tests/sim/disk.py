@@ -146,7 +146,9 @@ class FaultyDisk(MemoryDisk):
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         self.touch("open", path)
-        return super().open(path, create=create)
+        file = super().open(path, create=create)
+        file.path = path  # a crash may have taken back a new name
+        return file
 
     def rename(self, old: str, new: str) -> None:
         self.touch("rename", old)

@@ -43,6 +43,12 @@ class LogConfig:
     """KIP-1030: an hour, so that a producer that counts in microseconds is noticed at once."""
     producer_id_expiration_ms: int = 24 * 3_600_000
     compacted: bool = False
+    """Whether of all records with one key only the last is kept, some time after it was written."""
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    delete_retention_ms: int = 24 * 3_600_000
+    """How long a tombstone stays after it was first cleaned."""
     deletes: bool = True
     """Whether segments go because of their age, or of the log's size. Those wholly before its start go in any case."""
     retention_ms: int = 7 * 24 * 3_600_000

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log import producer_snapshots
+from bifrost.log.cleaning.task import Cleaned
 from bifrost.log.config import LOG_APPEND_TIME, FlushPolicy, LogConfig
 from bifrost.log.disk import Disk
 from bifrost.log.flush_job import FlushJob, FlushState
@@ -37,9 +38,9 @@ class PartitionLog:
 
     __slots__ = (
         "_dirty", "_files", "_highest_point", "_safe_at_append", "_segments", "_stored", "config", "directory",
-        "durable_offset", "epochs", "log_end_offset", "log_start_offset", "on_dirty", "on_durable",
-        "on_start_moved", "on_start_stored", "owed", "partition", "producers", "recovery_point",
-        "stored_start_offset", "topic_id",
+        "durable_offset", "epochs", "first_dirty_offset", "log_end_offset", "log_start_offset", "on_dirty",
+        "on_durable", "on_start_moved", "on_start_stored", "owed", "partition", "producers",
+        "recovery_point", "stored_start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +65,8 @@ class PartitionLog:
         """Everything below it survives a crash of the kind that the flush policy guards against."""
         self.recovery_point = loaded.log_end_offset
         """Everything below it was synced: recovery may start here."""
+        self.first_dirty_offset = 0
+        """Compaction has been through everything before it; whoever knows better says so. It may lie before the log."""
         self.on_dirty: Callable[[PartitionLog], None] | None = None
         """Told once when there is something to sync, and again only after `begin_flush`."""
         self.on_durable: Callable[[int], None] | None = None
@@ -101,14 +104,9 @@ class PartitionLog:
         if new:
             disk.makedirs(directory)
         loaded = load_or_recover(
-            files,
-            directory,
-            config,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            now_ms=now_ms,
-        )
+            files, directory, config,
+            clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset, now_ms=now_ms,
+        )  # fmt: skip
         log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
         log._highest_point = max(recovery_point, stale_point, loaded.log_end_offset)
         if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
@@ -299,6 +297,7 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.durable_offset = min(self.durable_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
         self.owed.generation += 1
         self.epochs.truncate_from_end(end_offset)
         self._tell_start()
@@ -332,6 +331,11 @@ class PartitionLog:
         if renamed:
             self.owed.owe([], self.directory)
         return renamed
+
+    def replace_segments(self, cleaned: Cleaned) -> list[str] | None:
+        """As `take_out_segments`, for segments that were cleaned. None if they are not in the log any more."""
+        self.owed.owe([], self.directory)
+        return self._segments.replace(cleaned, self.config)
 
     def drop_segments_before(self, offset: int) -> None:
         self._segments.drop_before(offset)

@@ -48,7 +48,7 @@ class Removal:
         self.delay_ms = delay_ms
         """How long deleted files stay; a change counts from the next deletion on."""
         self._on_failure = on_failure
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[object, asyncio.TimerHandle] = {}
         self._due: deque[str] = deque()
         self._is_removing = False
 
@@ -60,7 +60,8 @@ class Removal:
 
     def delete_files(self, paths: Sequence[str], delay_ms: int) -> None:
         """Files of a log that goes on; they have their last names already."""
-        self._timers[paths[0]] = self._loop.call_later(delay_ms / _MS, self._take_due, paths)
+        key = object()  # the same names may be on their way out twice: those of a segment that was cleaned again
+        self._timers[key] = self._loop.call_later(delay_ms / _MS, self._take_due, key, paths)
 
     def keep(self, partition: TopicPartition, directory: str, reason: str) -> None:
         """The files stay under a name that no start takes for a partition's. What to do with them is for people."""
@@ -94,8 +95,8 @@ class Removal:
         del self._timers[path]
         self._in_background(partial(self._disk.remove_tree, path))
 
-    def _take_due(self, paths: Sequence[str]) -> None:
-        del self._timers[paths[0]]
+    def _take_due(self, key: object, paths: Sequence[str]) -> None:
+        del self._timers[key]
         self._due.extend(paths)
         if not self._is_removing:
             self._remove_due()

@@ -1,15 +1,18 @@
 """The segments of a log in a row: closed ones, and the active one at the end.
 
-This file decides which segment holds an offset, and changes the row: it grows by a roll and shrinks by truncation. What
+This file decides which segment holds an offset, and changes the row: it grows by a roll and shrinks by truncation,
+retention and cleaning. What
 was cut off is durably gone when a truncation returns. Were it not, a crash could bring a segment back that then
 follows, without a seam, on batches that took its place.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from bifrost.log import producer_snapshots
+from bifrost.log.cleaning.swap import swap_in
+from bifrost.log.cleaning.task import Cleaned
 from bifrost.log.config import LogConfig
 from bifrost.log.disk import File
 from bifrost.log.loading import open_active
@@ -103,6 +106,21 @@ class Segments:
         for segment in self.closed[:count]:
             renamed += segment.rename_deleted(disk)
         del self.closed[:count], self._bases[:count]
+        return renamed
+
+    def replace(self, cleaned: Cleaned, config: LogConfig) -> list[str] | None:
+        """Closed segments leave for the one that was cleaned out of them; what their files are called now. None if they
+        are not there any more."""
+        first = bisect_left(self._bases, cleaned.base_offsets[0])
+        end = first + len(cleaned.base_offsets)
+        if tuple(self._bases[first:end]) != cleaned.base_offsets:
+            return None
+        for segment in self.closed[first:end]:
+            segment.forget_files()
+        renamed = swap_in(self._files.disk, self._directory, cleaned.base_offsets)
+        base_offset = cleaned.base_offsets[0]
+        taking_over = Segment(self._files, self._directory, base_offset, cleaned.size, config.index_interval_bytes)
+        self.closed[first:end], self._bases[first:end] = [taking_over], [base_offset]
         return renamed
 
     def restart_at(self, offset: int, config: LogConfig, now_ms: int) -> list[File]:

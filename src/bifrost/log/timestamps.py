@@ -30,14 +30,14 @@ def find_timestamp(log: PartitionLog, timestamp_ms: int, end_offset: int) -> Tim
     """The first record with this timestamp or a later one; None if there is none before `end_offset`.
 
     Timestamps need not rise with offsets: the first segment whose greatest is high enough holds the answer, unless
-    that record was deleted from the beginning of the log.
+    that record was deleted from the beginning of the log, or compaction left nothing of its batch but the header.
     """
     start_offset = log.log_start_offset
     try:
         for segment in _shown_segments(log, start_offset):
             if segment.greatest_timestamp()[0] >= timestamp_ms:
                 found = _find_in_segment(segment, timestamp_ms, start_offset, end_offset)
-                if found is not None or segment.base_offset >= start_offset:
+                if found is not None:
                     return found
     except DamagedBatchError as damage:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
@@ -63,10 +63,23 @@ def max_timestamp(log: PartitionLog, end_offset: int) -> TimestampAndOffset | No
                 records = _records(segment, position, header)
                 shown = (record for record in records if record.offset >= start_offset)
                 found = next((record for record in shown if record.timestamp == greatest), None)
-                return _answer(found, header, end_offset)
+                return _answer(found, header, end_offset) if header.record_count else _greatest_left(log, end_offset)
     except DamagedBatchError as damage:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
     return None
+
+
+def _greatest_left(log: PartitionLog, end_offset: int) -> TimestampAndOffset | None:
+    """As `max_timestamp`, where compaction left no record in the batch with the greatest. Slow, and rare."""
+    best: TimestampAndOffset | None = None
+    for segment in _shown_segments(log, log.log_start_offset):
+        for position, header in segment.scan(segment.position_of(log.log_start_offset)):
+            if header.record_count and (best is None or header.max_timestamp > best.timestamp_ms):
+                shown = [each for each in _records(segment, position, header) if each.offset >= log.log_start_offset]
+                first = max(shown, key=lambda each: each.timestamp, default=None)
+                if first is not None and (best is None or first.timestamp > best.timestamp_ms):
+                    best = _answer(first, header, end_offset) or best
+    return best
 
 
 def _shown_segments(log: PartitionLog, start_offset: int) -> list[Segment]:

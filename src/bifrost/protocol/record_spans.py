@@ -1,0 +1,192 @@
+"""Where the records of a batch lie, and batches with some of them taken out: what compaction does to a batch.
+
+A record that stays is copied byte for byte: offset and timestamp are told relative to the batch, whose base offset
+never changes. Only a batch that is given a delete horizon (KIP-534) has its timestamps written anew, because the
+horizon takes the place of the base timestamp. Kafka: MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader.
+
+Pure, and the hot path must never come here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from bifrost.protocol.batch import (
+    APPEND_TIME_BIT,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    CorruptBatchError,
+)
+from bifrost.protocol.compression import Codec, compress, decompress
+from bifrost.protocol.wire import Buffer
+
+DELETE_HORIZON_BIT: Final = 0x40
+"""Of a batch's attributes: its base timestamp is the time from which on its tombstones may go (KIP-534)."""
+
+_NO_TIMESTAMP: Final = -1
+_VARINT_BYTES_MAX: Final = 10
+
+_BEFORE_CRC = struct.Struct(">qiib")
+_AFTER_CRC = struct.Struct(">hiqqqhii")
+
+
+class Span(NamedTuple):
+    """One record: where its bytes lie, the length in front among them, and what decides its fate."""
+
+    start: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    is_tombstone: bool
+
+
+def records_of(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
+    """The batch's records without their compression. The caller has checked the CRC."""
+    if header.codec > Codec.ZSTD:
+        raise CorruptBatchError(f"unknown codec {header.codec}")
+    payload = memoryview(batch)[HEADER_BYTES : header.size_bytes]
+    return bytes(decompress(Codec(header.codec), payload, limit_bytes) if header.codec else payload)
+
+
+def find_records(data: bytes, count: int) -> list[Span]:
+    """Every record in `data`, which holds nothing else; `CorruptBatchError` if it does not hold `count` of them."""
+    spans: list[Span] = []
+    position, size = 0, len(data)
+    make = tuple.__new__
+    try:
+        for _ in range(count):
+            start = position
+            length, position = _read(data, position)
+            end = position + length
+            position += 1  # attributes
+            coded = data[position]
+            if coded < 0x80:
+                timestamp_delta, position = (coded >> 1) ^ -(coded & 1), position + 1
+            else:
+                timestamp_delta, position = _read(data, position)
+            coded = data[position]
+            if coded < 0x80:
+                offset_delta, position = (coded >> 1) ^ -(coded & 1), position + 1
+            else:
+                offset_delta, position = _read(data, position)
+            coded = data[position]
+            if coded < 0x80:
+                length, position = (coded >> 1) ^ -(coded & 1), position + 1
+            else:
+                length, position = _read(data, position)
+            key = None
+            if length >= 0:
+                key = data[position : position + length]
+                position += length
+            # The length of the value is all that matters of it: odd, and so negative, is null.
+            is_tombstone = data[position] & 1 == 1
+            if not position < end <= size or offset_delta < 0:
+                raise CorruptBatchError("a record is longer than it says")
+            position = end
+            spans.append(make(Span, (start, end, timestamp_delta, offset_delta, key, is_tombstone)))
+    except IndexError as error:
+        raise CorruptBatchError("a record is cut short") from error
+    if position != size:
+        raise CorruptBatchError(f"{size - position} stray bytes after {count} records")
+    return spans
+
+
+def has_delete_horizon(header: BatchHeader) -> bool:
+    return header.attributes & DELETE_HORIZON_BIT != 0
+
+
+def rewrite(header: BatchHeader, data: bytes, kept: Sequence[Span], delete_horizon_ms: int | None) -> bytes:
+    """The batch with only those records, in its own codec; from now on with a delete horizon, if one is given.
+
+    The last offset stays, even if its record is gone: with the base sequence it tells the last sequence.
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if delete_horizon_ms is None:
+        body = b"".join([data[each.start : each.end] for each in kept])
+    else:
+        shift = base_timestamp - delete_horizon_ms
+        body = b"".join([_shifted(data, each, shift) for each in kept])
+        attributes |= DELETE_HORIZON_BIT
+    max_timestamp = header.max_timestamp
+    if not header.is_append_time:
+        max_timestamp = base_timestamp + max(each.timestamp_delta for each in kept)
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    return _batch(
+        header,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        count=len(kept),
+        body=compress(Codec(header.codec), body),
+    )
+
+
+def empty(header: BatchHeader) -> bytes:
+    """The batch without any record: it goes on telling its offsets, and what its producer wrote last."""
+    kept_bits = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+    return _batch(
+        header,
+        attributes=header.attributes & kept_bits,
+        base_timestamp=_NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        count=0,
+        body=b"",
+    )
+
+
+def _batch(
+    header: BatchHeader, *, attributes: int, base_timestamp: int, max_timestamp: int, count: int, body: bytes
+) -> bytes:
+    covered = (
+        _AFTER_CRC.pack(
+            attributes,
+            header.last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            count,
+        )
+        + body
+    )
+    front = _BEFORE_CRC.pack(header.base_offset, len(covered) + 9, header.leader_epoch, MAGIC)
+    return front + crc32c(covered).to_bytes(4, "big") + covered
+
+
+def _shifted(data: bytes, span: Span, shift: int) -> bytes:
+    """The record with another timestamp delta."""
+    _, body = _read(data, span.start)
+    _, rest = _read(data, body + 1)
+    record = data[body : body + 1] + _varint(span.timestamp_delta + shift) + data[rest : span.end]
+    return _varint(len(record)) + record
+
+
+def _read(data: bytes, position: int) -> tuple[int, int]:
+    """A zig-zag varint, and the position behind it."""
+    value = 0
+    for index in range(_VARINT_BYTES_MAX):
+        byte = data[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position + index + 1
+    raise CorruptBatchError("a varint of more than ten bytes")
+
+
+def _varint(value: int) -> bytes:
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

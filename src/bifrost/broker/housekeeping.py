@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bifrost.broker.cleaner import Cleaner
 from bifrost.broker.publisher import Publisher
 from bifrost.broker.retention import Retention
 from bifrost.clock import Clock
@@ -31,6 +32,7 @@ class Housekeeping:
         clock: Clock,
         settings: Settings,
         on_storage_error: Callable[[StorageError], None],
+        cleaner: Cleaner,
     ) -> None:
         self._logs = logs
         self._replicas = replicas
@@ -38,11 +40,13 @@ class Housekeeping:
         self._image = image
         self._settings = settings
         self._retention = Retention(logs, replicas, clock, on_storage_error)
+        self._cleaner = cleaner
 
     def start(self, spawn: Spawn, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """Go on until the node stops."""
         spawn(self._save(stops_within), "housekeeping")
         spawn(self._retention.run(self._settings, stops_within), "retention")
+        spawn(self._cleaner.run(stops_within), "compaction")
 
     async def _save(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """High watermarks often, and recovery points now and then."""

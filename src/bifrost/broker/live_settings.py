@@ -59,10 +59,13 @@ class LiveSettings:
 
     def log_config(self, config: TopicConfig) -> LogConfig:
         """What of a topic's configs concerns its files."""
+        compacted = "compact" in config.cleanup_policy
+        # Only what is in a closed segment is compacted: Kafka's LogConfig.maxSegmentMs.
+        segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if compacted else config.segment_ms
         return LogConfig(
             segment_bytes=config.effective_segment_bytes,
-            segment_ms=config.segment_ms,
-            segment_jitter_ms=min(config.segment_jitter_ms, config.segment_ms),
+            segment_ms=segment_ms,
+            segment_jitter_ms=min(config.segment_jitter_ms, segment_ms),
             segment_index_bytes=config.segment_index_bytes,
             index_interval_bytes=config.index_interval_bytes,
             max_message_bytes=config.max_message_bytes,
@@ -70,7 +73,11 @@ class LiveSettings:
             message_timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             message_timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             producer_id_expiration_ms=self.now.producer_id_expiration_ms,
-            compacted="compact" in config.cleanup_policy,
+            compacted=compacted,
+            min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=config.min_compaction_lag_ms,
+            max_compaction_lag_ms=config.max_compaction_lag_ms,
+            delete_retention_ms=config.delete_retention_ms,
             deletes="delete" in config.cleanup_policy,
             retention_ms=config.retention_ms,
             retention_bytes=config.retention_bytes,

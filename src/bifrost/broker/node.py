@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
+from bifrost.broker.cleaner import Cleaner
 from bifrost.broker.context import Broker
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.forwarding import Forwarding
@@ -78,6 +79,7 @@ class Node:
         rng: random.Random,
         transport: Transport,
         recovery_pool: Callable[[], Executor] | None = None,
+        cleaner_pool: Callable[[], Executor] | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
@@ -86,6 +88,7 @@ class Node:
         self._rng = rng
         self._transport = transport
         self._recovery_pool = recovery_pool
+        self._cleaner_pool = cleaner_pool
         self._server = Server(settings, transport, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
         self._node_id = NodeId(settings.node_id)
@@ -212,13 +215,18 @@ class Node:
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
-        house = Housekeeping(logs, self._replicas, publisher, image, self._clock, self.settings, self._on_storage_error)
-        house.start(self._spawn, self._stops_within)
+        self._keep_house(logs, publisher, image, live)
         self._spawn(self._groups.run(), "group coordinator")
         replication.start(self._stops_within)
         await self._server.serve(broker)
         self._heartbeats = self._spawn(lifecycle.run(self.settings.broker_heartbeat_interval_ms), "heartbeats")
         await lifecycle.until_unfenced()
+
+    def _keep_house(self, logs: LogManager, publisher: Publisher, image: MetadataImage, live: LiveSettings) -> None:
+        failed, clock = self._on_storage_error, self._clock
+        cleaner = Cleaner(self._disk, logs, self._replicas, live, clock, failed, self._cleaner_pool)
+        house = Housekeeping(logs, self._replicas, publisher, image, clock, self.settings, failed, cleaner)
+        house.start(self._spawn, self._stops_within)
 
     async def _join(self, odin: Odin) -> BrokerLifecycle:
         """Be one of the cluster's brokers, though fenced until everything else is ready."""

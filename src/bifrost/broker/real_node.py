@@ -15,11 +15,17 @@ from bifrost.peers.transport import TcpTransport
 from bifrost.settings import Settings
 
 
-def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | None = None) -> Node:
+def real_node(
+    settings: Settings,
+    *,
+    recovery_pool: Callable[[], Executor] | None = None,
+    cleaner_pool: Callable[[], Executor] | None = None,
+) -> Node:
     """Flush policy `memory` has no disk at all.
 
-    Long recoveries go to `recovery_pool` if there is one: only a process that may be started again as a worker, which
-    somebody's test run is not, can offer that. Without one they take a thread.
+    Long recoveries go to `recovery_pool` and compaction to pools of one worker each, if they can be made: only a
+    process that may be started again as a worker, which somebody's test run is not, can offer that. Without them both
+    take a thread.
     """
     disk: Disk = MemoryDisk() if settings.flush_policy == "memory" else RealDisk()
     return Node(
@@ -32,4 +38,5 @@ def real_node(settings: Settings, *, recovery_pool: Callable[[], Executor] | Non
             receive_buffer_bytes=settings.socket_receive_buffer_bytes,
         ),
         recovery_pool=recovery_pool,
+        cleaner_pool=None if settings.flush_policy == "memory" else cleaner_pool,
     )

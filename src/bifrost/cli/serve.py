@@ -83,7 +83,7 @@ async def _serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_o
 
     from bifrost.broker.real_node import real_node
 
-    node = real_node(settings, recovery_pool=_worker_processes)
+    node = real_node(settings, recovery_pool=_worker_processes, cleaner_pool=_patient_worker)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(node.on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,6 +114,18 @@ def _worker_processes() -> Executor:
     from concurrent.futures import ProcessPoolExecutor
 
     return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+
+
+def _patient_worker() -> Executor:
+    """One process for compaction, that gives way to everybody. Blocks until it is on its way."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    from bifrost.log.cleaning.worker import step_back
+
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=step_back)
+    pool.submit(int).result()
+    return pool
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -18,6 +18,7 @@ from bifrost.types import TopicPartition
 
 RECOVERY_POINTS_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
+CLEANED_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
 HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 META_PROPERTIES_FILE: Final = "meta.properties"

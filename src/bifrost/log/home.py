@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bifrost.log.checkpoints import RECOVERY_POINTS_FILE
+from bifrost.log.checkpoints import CLEANED_OFFSETS_FILE, RECOVERY_POINTS_FILE
 from bifrost.log.flusher import Flusher
 from bifrost.log.log_directory import LogDirectory
 from bifrost.log.partition_log import PartitionLog
@@ -40,13 +40,23 @@ class Home:
     def recovery_points(self) -> dict[TopicPartition, int]:
         return {partition: log.recovery_point for partition, log in self.logs.items()}
 
+    def cleaned_offsets(self) -> dict[TopicPartition, int]:
+        """How far logs are clean, those that compaction has been to."""
+        return {each: log.first_dirty_offset for each, log in self.logs.items() if log.first_dirty_offset > 0}
+
     def note_points(self, points: dict[TopicPartition, int]) -> None:
         """These are about to be stored; until they are, the file may hold those before."""
         known = self.stored_points
         self.stored_points = {each: max(known.get(each, 0), points.get(each, 0)) for each in {**known, **points}}
 
+    def store_cleaned(self, offsets: dict[TopicPartition, int]) -> None:
+        """Where there never was anything to tell there is no file. Blocks."""
+        if offsets or self.directory.has(CLEANED_OFFSETS_FILE):
+            self.directory.write_offsets(CLEANED_OFFSETS_FILE, offsets)
+
     def store_last_words(self, broker_epoch: int) -> None:
         """What a stop in order leaves, in the order in which a start believes it. Blocks."""
         self.directory.write_offsets(RECOVERY_POINTS_FILE, self.recovery_points())
+        self.store_cleaned(self.cleaned_offsets())
         self.starts.store_last({partition: log.first_offset for partition, log in self.logs.items()})
         self.directory.mark_clean(broker_epoch)

@@ -127,6 +127,9 @@ class LogDirectory:
             _log.warning("checkpoint ignored path=%s reason=%r", path, str(error))
             return {}
 
+    def has(self, name: str) -> bool:
+        return self._disk.exists(f"{self.path}/{name}")
+
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replaces a checkpoint, unless it says the same already. Blocks."""
         data = encode_offsets(offsets)

@@ -20,6 +20,7 @@ from uuid import UUID
 from bifrost.clock import Clock
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.checkpoints import (
+    CLEANED_OFFSETS_FILE,
     HIGH_WATERMARKS_FILE,
     RECOVERY_POINTS_FILE,
     encode_topic_id,
@@ -97,6 +98,7 @@ class LogManager:
         self._homes: dict[str, Home] = {}
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
+        self._storing_cleaned = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._logs)
@@ -153,6 +155,7 @@ class LogManager:
         clean = directory.take_clean_marker()
         recovery_points = directory.read_offsets(RECOVERY_POINTS_FILE)
         start_offsets = home.starts.load()
+        cleaned_offsets = directory.read_offsets(CLEANED_OFFSETS_FILE)
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
         names = self._disk.directories(directory.path)
         found = [each for name in names if (each := self._recognise(directory, name))]
@@ -176,13 +179,14 @@ class LogManager:
         home.stored_points = recovery_points
         for number, partition in enumerate(found):
             if partition not in self._logs or self._settle_twins(home, partition):
-                self._open(
+                log = self._open(
                     home,
                     partition,
                     self._config_for(partition.topic),
                     recovery_point=recovery_points.get(partition, 0),
                     log_start_offset=start_offsets.get(partition, 0),
                 )
+                log.first_dirty_offset = min(cleaned_offsets.get(partition, 0), log.log_end_offset)
             if number % BREATH == 0:
                 await asyncio.sleep(0)
         _log.info(
@@ -317,6 +321,13 @@ class LogManager:
             home.note_points(points)
             if await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points)):
                 home.stored_points = points
+        await self.store_cleaned()
+
+    async def store_cleaned(self) -> None:
+        """Stores how far logs are clean, so that it is not all done again after a start."""
+        async with self._storing_cleaned:  # two writers would spoil the file
+            for home in list(self._homes.values()):
+                await self._write(home, partial(home.store_cleaned, home.cleaned_offsets()))
 
     async def store_starts(self) -> None:
         """Waits until it is on disk where logs begin, if there is room for it."""

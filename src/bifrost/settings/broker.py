@@ -1,8 +1,8 @@
 """Every setting of a node, under Kafka's own name and with Kafka's default unless its text says otherwise.
 
-Code reads attributes; files, the command line and the wire use the names. Consumer groups and replication have files
-of their own, `coordinator.py` and `replication.py`. The defaults that topics inherit are declared here: `topic.py` says
-which topic config takes which. Nothing here reads a file or the environment.
+Code reads attributes; files, the command line and the wire use the names. Consumer groups, replication and compaction
+have files of their own, `coordinator.py`, `replication.py` and `cleaning.py`. The defaults that topics inherit are
+declared there and here: `topic.py` says which topic config takes which. Nothing here reads a file or the environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from bifrost.settings.listeners import HttpListener, Listener, read_http_listene
 
 CLUSTER_WIDE = Update.CLUSTER_WIDE
 
-_COMPACT = "nothing is compacted yet: with `compact` alone all records are kept"
 _FLUSH = "flush.policy alone decides when data reaches the disk"
 
 
@@ -172,9 +171,9 @@ class Settings(ConnectionSettings):
         doc="How often Kafka saves log starts. Here they are saved as they move.",
     )
 
-    # Retention and compaction
+    # Retention; compaction is in `cleaning.py`
     log_cleanup_policy: tuple[str, ...] = key(
-        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE, note=_COMPACT,
+        "log.cleanup.policy", ("delete",), choices=("compact", "delete"), update=CLUSTER_WIDE,
         doc="What happens to old data: deleted by age and size, compacted by key, or both.",
     )
     log_retention_ms: int | None = long(
@@ -199,22 +198,6 @@ class Settings(ConnectionSettings):
     log_segment_delete_delay_ms: int = long(
         "log.segment.delete.delay.ms", 60_000, at_least=0, update=CLUSTER_WIDE,
         doc="How long the files of a deleted topic or segment stay on disk.",
-    )
-    log_cleaner_delete_retention_ms: int = long(
-        "log.cleaner.delete.retention.ms", 86_400_000, at_least=0, update=CLUSTER_WIDE, note=LATER,
-        doc="How long compaction keeps tombstones.",
-    )
-    log_cleaner_min_cleanable_ratio: float = key(
-        "log.cleaner.min.cleanable.ratio", 0.5, at_least=0, at_most=1, update=CLUSTER_WIDE, note=LATER,
-        doc="Compact once this share of a log is new.",
-    )
-    log_cleaner_min_compaction_lag_ms: int = long(
-        "log.cleaner.min.compaction.lag.ms", 0, at_least=0, update=CLUSTER_WIDE, note=LATER,
-        doc="Records younger than this are not compacted.",
-    )
-    log_cleaner_max_compaction_lag_ms: int = long(
-        "log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least=1, update=CLUSTER_WIDE, note=LATER,
-        doc="Records older than this are compacted whatever the ratio.",
     )
     log_local_retention_bytes: int = long(
         "log.local.retention.bytes", -2, at_least=-2, update=CLUSTER_WIDE, note=LATER, doc="For tiered storage."

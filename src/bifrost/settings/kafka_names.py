@@ -15,7 +15,6 @@ _BOOLEAN = """
 controlled.shutdown.enable=true
 controller.quorum.auto.join.enable=false
 follower.fetch.last.tiered.offset.enable=false
-log.cleaner.enable=true
 remote.log.storage.system.enable=false
 sasl.oauthbearer.assertion.claim.jti.include=false
 ssl.allow.dn.changes=false
@@ -79,8 +78,6 @@ initial.broker.registration.timeout.ms=60000
 internal.metadata.log.segment.bytes
 internal.metadata.max.batch.size.in.bytes=8388608
 kafka.metrics.polling.interval.secs=10
-log.cleaner.io.buffer.size=524288
-log.cleaner.threads=1
 metadata.max.idle.interval.ms=500
 metrics.num.samples=2
 num.io.threads=8
@@ -153,8 +150,6 @@ delegation.token.expiry.check.interval.ms=3600000
 delegation.token.expiry.time.ms=86400000
 delegation.token.max.lifetime.ms=604800000
 internal.metadata.delete.delay.millis=60000
-log.cleaner.backoff.ms=15000
-log.cleaner.dedupe.buffer.size=134217728
 log.dir.failure.timeout.ms=30000
 metadata.max.retention.bytes=104857600
 metadata.max.retention.ms=604800000
@@ -180,8 +175,6 @@ unclean.leader.election.interval.ms=300000
 """
 
 _DOUBLE = """
-log.cleaner.io.buffer.load.factor=0.9
-log.cleaner.io.max.bytes.per.second=1.7976931348623157E308
 remote.log.manager.task.retry.jitter=0.2
 sasl.kerberos.ticket.renew.jitter=0.05
 sasl.kerberos.ticket.renew.window.factor=0.8

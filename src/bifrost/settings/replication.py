@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bifrost.settings.cleaning import CleanerSettings
 from bifrost.settings.fields import LONG_MAX, key, long
-from bifrost.settings.http import HttpSettings
 from bifrost.settings.keys import Kind, Update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationSettings(HttpSettings):
+class ReplicationSettings(CleanerSettings):
     """A part of `Settings`."""
 
     # fmt: off

@@ -78,6 +78,8 @@ def test_every_setting_that_may_change_has_an_effect() -> None:
     followed = {"follower.replication.throttled.rate", "leader.replication.throttled.rate", "leader.forwarding.enable"}
     followed |= {"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"}
     followed |= {"max.connection.creation.rate", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
+    followed |= {f"log.cleaner.{name}" for name in ("threads", "backoff.ms", "dedupe.buffer.size", "io.buffer.size")}
+    followed |= {"log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"}
     assert dynamic == inherited | followed
 
 

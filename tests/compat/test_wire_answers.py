@@ -76,7 +76,7 @@ class Difference:
         return bool(re.fullmatch(self.question, str(question)) and re.fullmatch(self.path, path))
 
 
-_OPAQUE = "a batch is not opened on the way in (produce.validation=header), so what only its records show is not seen"
+OPAQUE = "a batch is not opened on the way in (produce.validation=header), so what only its records show is not seen"
 _EXPLAINS = "says what is wrong where Kafka leaves the text null"
 _NO_ELR = "Kafka's eligible leader replicas write a cluster-wide min.insync.replicas; here it has its default"
 _NO_ACCIDENT = "names the mistake where Kafka stumbles over it and reports an unexpected server error"
@@ -87,10 +87,9 @@ _FEWER_FEATURES = "tells of the features that are here, of which the metadata ha
 _NO_GROUP_CONFIGS = "the configs of groups come with groups"
 
 DIFFERENCES: tuple[Difference, ...] = (
-    Difference("produce-(both_above_records|both_below_records|torn_record)", ".*", _OPAQUE),
-    Difference("produce-(gzip|zstd)_of_garbage", ".*", _OPAQUE),
-    Difference("produce-wrong_max_timestamp", "3:stored.*", _OPAQUE),
-    Difference("produce-(far_future|append_time_bit_for_append_time)", r".*\.record_errors.*", _OPAQUE),
+    Difference("produce-(both_above_records|both_below_records|torn_record)", ".*", OPAQUE),
+    Difference("produce-(gzip|zstd)_of_garbage", ".*", OPAQUE),
+    Difference("produce-wrong_max_timestamp", "3:stored.*", OPAQUE),
     Difference("(produce|create_partitions|describe_producers)-.*", r".*\.error_message", _EXPLAINS, always=False),
     Difference("alter_partition_reassignments-give_up_what_does_not_move", r".*\.error_message", _EXPLAINS),
     Difference(

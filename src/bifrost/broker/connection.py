@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush_is_due = False
         self._write_paused = False
         self._read_paused = False
-        self._held = False
+        self._held: set[str] = set()
         self._muted: asyncio.TimerHandle | None = None
         self._closing = False
         self._error: str | None = None
@@ -189,15 +189,16 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_is_due = True
             self._loop.call_soon(self._flush_late)
 
-    def hold(self) -> None:
-        """Start no more requests of this peer until `release`: what it has sent is more than others take."""
-        self._held = True
+    def hold(self, reason: str) -> None:
+        """Start no more requests of this peer until `release` is told the same: what it has sent is more than others
+        take, or has to be through before what comes next."""
+        self._held.add(reason)
 
-    def release(self) -> None:
-        """Go on with what waited."""
-        if self._held:
-            self._held = False
-            if not self._closing and not self._corked:
+    def release(self, reason: str) -> None:
+        """Go on with what waited, unless there is another reason to wait."""
+        if reason in self._held:
+            self._held.remove(reason)
+            if not self._held and not self._closing and not self._corked:
                 self._process()
 
     def mute(self, wait_ms: int) -> None:

@@ -13,6 +13,7 @@ from bifrost.broker.connection import ANONYMOUS, Connection
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.fetch_sessions import FetchSessions
 from bifrost.broker.forwarding import Forwarding
+from bifrost.broker.inspector import Inspector
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
@@ -56,6 +57,7 @@ class Broker:
     producer_ids: ProducerIds
     catch_up_limits: CatchUpLimits
     groups: GroupCoordinator
+    inspector: Inspector
     on_bug: Callable[[BaseException], None]
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)

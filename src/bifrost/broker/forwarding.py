@@ -41,6 +41,7 @@ _GRACE_S: Final = 5.0
 """How much longer than its client a node waits for the leader's answer."""
 UNDER_WAY_BYTES_MAX: Final = 16 << 20
 """From here on a client is not read from until others have answered. The request that gets there still goes."""
+_UNDER_WAY: Final = "other leaders"
 _REQUEST_BYTES: Final = 4096
 """What a request costs here besides its frame."""
 
@@ -186,7 +187,7 @@ class _Client:
         size = frame_bytes + _REQUEST_BYTES
         self._under_way_bytes += size
         if self._under_way_bytes >= UNDER_WAY_BYTES_MAX:
-            self._connection.hold()
+            self._connection.hold(_UNDER_WAY)
         answer.add_done_callback(lambda done: self._on_answer(done, size))
 
     def _on_answer(self, answer: asyncio.Future[memoryview], size: int) -> None:
@@ -194,7 +195,7 @@ class _Client:
             answer.exception()  # whoever waits for it hears of it; nobody else needs to
         self._under_way_bytes -= size
         if self._under_way_bytes < UNDER_WAY_BYTES_MAX:
-            self._connection.release()
+            self._connection.release(_UNDER_WAY)
 
     def way(self, leader: NodeId, make: Callable[[], _Way]) -> _Way:
         way = self._ways.get(leader)

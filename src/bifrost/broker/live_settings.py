@@ -13,6 +13,8 @@ from bifrost.controller.core.configs import current_settings
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, MetadataImage
 from bifrost.log.config import LogConfig
+from bifrost.protocol.compression import Codec
+from bifrost.protocol.inspection import Recompression
 from bifrost.settings import Settings, TopicConfig, TopicDescriber
 
 
@@ -82,6 +84,9 @@ class LiveSettings:
             retention_ms=config.retention_ms,
             retention_bytes=config.retention_bytes,
             file_delete_delay_ms=config.file_delete_delay_ms,
+            validates=self.now.produce_validation == "full",
+            recompression=_recompression(config),
+            inflated_bytes_max=self.now.produce_inflated_max_bytes,
         )
 
     def topic_describer(self) -> TopicDescriber:
@@ -91,3 +96,19 @@ class LiveSettings:
                 self.started_with, dynamic_broker=self.of_this_broker, dynamic_default=self.of_every_broker
             )
         return self._describer
+
+
+def _recompression(config: TopicConfig) -> Recompression | None:
+    """How batches of this topic are stored, if not as they come."""
+    match config.compression_type:
+        case "uncompressed":
+            return Recompression(Codec.NONE)
+        case "gzip":
+            return Recompression(Codec.GZIP, config.compression_gzip_level)
+        case "snappy":
+            return Recompression(Codec.SNAPPY)
+        case "lz4":
+            return Recompression(Codec.LZ4, config.compression_lz4_level)
+        case "zstd":
+            return Recompression(Codec.ZSTD, config.compression_zstd_level)
+    return None

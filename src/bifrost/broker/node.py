@@ -25,6 +25,7 @@ from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.forwarding import Forwarding
 from bifrost.broker.housekeeping import Housekeeping
 from bifrost.broker.http_side import HttpSide, open_http
+from bifrost.broker.inspector import Inspector
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
@@ -78,7 +79,7 @@ class Node:
         clock: Clock,
         rng: random.Random,
         transport: Transport,
-        recovery_pool: Callable[[], Executor] | None = None,
+        worker_pool: Callable[[], Executor] | None = None,
         cleaner_pool: Callable[[], Executor] | None = None,
     ) -> None:
         self.settings = settings
@@ -87,7 +88,7 @@ class Node:
         self._clock = clock
         self._rng = rng
         self._transport = transport
-        self._recovery_pool = recovery_pool
+        self._worker_pool = worker_pool
         self._cleaner_pool = cleaner_pool
         self._server = Server(settings, transport, self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
@@ -159,8 +160,7 @@ class Node:
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
         (channel,) = self._channels
         lifecycle = await self._join(odin)
-        waiters = Waiters(self._loop)
-        metadata = MetadataCache(image, node_id, self._loop.time)
+        waiters, metadata = Waiters(self._loop), MetadataCache(image, node_id, self._loop.time)
         self._groups = GroupCoordinator(
             self.settings,
             KnownTopics(image),
@@ -212,6 +212,7 @@ class Node:
             producer_ids=ProducerIds(channel, node_id, lifecycle.epoch),
             catch_up_limits=replication.catch_up_limits,
             groups=self._groups,
+            inspector=Inspector(self._loop, self._worker_pool),
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
@@ -279,7 +280,7 @@ class Node:
             topic_id_for=lambda name: UUID(bytes=image.topics[name].topic_id) if name in image.topics else None,
             policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
-            recovery_pool=self._recovery_pool,
+            recovery_pool=self._worker_pool,
         )
         await logs.load()
         if not logs.directories:
@@ -328,6 +329,8 @@ class Node:
         await self._server.close(clean=clean)
         if self._groups is not None:
             self._groups.close()
+        if self._broker is not None:
+            self._broker.inspector.close()
         if self._odin is not None:
             await self._odin.stop(clean=clean)
         # They end by themselves. To cancel them would leave the threads that write for them at work on the same files.

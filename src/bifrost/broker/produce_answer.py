@@ -73,11 +73,8 @@ class PendingProduce:
         self._reply = Reply(connection, followed_by=WRITES)
         self.deadline = broker.loop.time() + request.timeout_ms / 1000
 
-    def park(
-        self, partition: Partition, next_offset: int, result: PartitionProduceResult, mark: ProducerMark | None
-    ) -> None:
+    def park(self, partition: Partition, next_offset: int, slot: int) -> None:
         """Wait until this node's partition is as safe as was asked for."""
-        slot = self._take_slot(result, Write(partition.tp, mark))
         self._broker.waiters.park_ack(partition.tp, next_offset, self, slot, acks=self._acks)
 
     def pass_on(self, leader: NodeId, parts: Sequence[Elsewhere]) -> None:
@@ -85,7 +82,7 @@ class PendingProduce:
         slots: dict[tuple[str | bytes, int], list[int]] = {}
         for part in parts:
             key = (part.topic.name or part.topic.topic_id, part.data.index)
-            slots.setdefault(key, []).append(self._take_slot(part.result, part.write))
+            slots.setdefault(key, []).append(self.take_slot(part.result, part.write))
         order = self._broker.forwarding.order_of(self._connection)
         for part in parts:
             order.sent(*part.write, leader)
@@ -102,7 +99,7 @@ class PendingProduce:
             self._fail(slot, error.code)
             # This node has lost the leadership with the write under way: those behind it may not overtake it elsewhere.
             self._broker.forwarding.hold_back(self._connection, self._header.client_id, *self._writes[slot])
-        self._settle([slot])
+        self.settle([slot])
         return True
 
     def on_deadline(self) -> None:
@@ -135,9 +132,9 @@ class PendingProduce:
                     named = places.get((topic.name or topic.topic_id, told.index))
                     result = self._open.get(named.pop(0)) if named else None
                     if result is not None:
-                        _copy(told, result)
+                        copy_result(told, result)
         self._count(slots)
-        self._settle(slots)
+        self.settle(slots)
 
     def _count(self, slots: Iterable[int]) -> None:
         """Other leaders have answered for these, or never will."""
@@ -147,14 +144,16 @@ class PendingProduce:
             code = ErrorCode.REQUEST_TIMED_OUT if result is None else ErrorCode(result.error_code)
             order.answered(*self._writes[slot], now, comes_again=code.retriable)
 
-    def _take_slot(self, result: PartitionProduceResult, write: Write) -> int:
+    def take_slot(self, result: PartitionProduceResult, write: Write) -> int:
+        """A place in the answer that is not settled yet."""
         slot = self._parked
         self._parked += 1
         self._open[slot] = result
         self._writes[slot] = write
         return slot
 
-    def _settle(self, slots: Iterable[int]) -> None:
+    def settle(self, slots: Iterable[int]) -> None:
+        """Nothing changes any more about these places."""
         was_open = bool(self._open)
         for slot in slots:
             self._open.pop(slot, None)
@@ -225,7 +224,8 @@ def ask_elsewhere(
     return broker.forwarding.produce(connection, leader, asked, header.api_version)
 
 
-def _copy(told: PartitionProduceResult, result: PartitionProduceResult) -> None:
+def copy_result(told: PartitionProduceResult, result: PartitionProduceResult) -> None:
+    """Fill in the place that was kept for it."""
     result.error_code, result.error_message = told.error_code, told.error_message
     result.base_offset, result.log_append_time_ms = told.base_offset, told.log_append_time_ms
     result.log_start_offset, result.record_errors = told.log_start_offset, told.record_errors

@@ -18,14 +18,14 @@ from bifrost.settings import Settings
 def real_node(
     settings: Settings,
     *,
-    recovery_pool: Callable[[], Executor] | None = None,
+    worker_pool: Callable[[], Executor] | None = None,
     cleaner_pool: Callable[[], Executor] | None = None,
 ) -> Node:
     """Flush policy `memory` has no disk at all.
 
-    Long recoveries go to `recovery_pool` and compaction to pools of one worker each, if they can be made: only a
-    process that may be started again as a worker, which somebody's test run is not, can offer that. Without them both
-    take a thread.
+    Long recoveries, and looks into batches, go to `worker_pool`, and compaction to pools of one worker each, if they
+    can be made: only a process that may be started again as a worker, which somebody's test run is not, can offer
+    that. Without them all take a thread.
     """
     disk: Disk = MemoryDisk() if settings.flush_policy == "memory" else RealDisk()
     return Node(
@@ -37,6 +37,6 @@ def real_node(
             send_buffer_bytes=settings.socket_send_buffer_bytes,
             receive_buffer_bytes=settings.socket_receive_buffer_bytes,
         ),
-        recovery_pool=recovery_pool,
+        worker_pool=worker_pool,
         cleaner_pool=None if settings.flush_policy == "memory" else cleaner_pool,
     )

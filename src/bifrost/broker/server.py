@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
@@ -25,6 +26,7 @@ _log = logging.getLogger(__name__)
 _IDLE_CHECKS = 10
 """An idle connection is closed at most a tenth of its allowed time late."""
 _DRAIN_S = 1.0
+_TOO_MANY = "connections come too fast"
 _WAITING_MAX = 1_000
 """Connections that are kept waiting before they are closed; more are closed as they come."""
 
@@ -172,7 +174,7 @@ class Server:
         self._connections[connection] = None
         self._all_closed.clear()
         if admission.verdict is Verdict.LET_IN_LATER:
-            self._keep_waiting(connection, admission.wait_ms, connection.release)
+            self._keep_waiting(connection, admission.wait_ms, partial(connection.release, _TOO_MANY))
         return True
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> bool:
@@ -183,7 +185,7 @@ class Server:
         return True
 
     def _keep_waiting(self, connection: Connection, wait_ms: int, then: Callable[[], None]) -> None:
-        connection.hold()
+        connection.hold(_TOO_MANY)
         loop = asyncio.get_running_loop()
         self._waiting[connection] = loop.call_later(wait_ms / 1000, self._stop_waiting, connection, then)
 

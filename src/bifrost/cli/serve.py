@@ -83,7 +83,7 @@ async def _serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_o
 
     from bifrost.broker.real_node import real_node
 
-    node = real_node(settings, recovery_pool=_worker_processes, cleaner_pool=_patient_worker)
+    node = real_node(settings, worker_pool=_worker_processes, cleaner_pool=_patient_worker)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(node.on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -109,11 +109,28 @@ def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> N
 
 
 def _worker_processes() -> Executor:
-    """For a recovery that would hold up the loop. Spawned, not forked: a loop and its threads do not survive a fork."""
+    """For work that would hold up the loop. Spawned, not forked: a loop and its threads do not survive a fork."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_the_node)
+
+
+def _end_with_the_node() -> None:
+    """Runs in a worker. It waits on a pipe that it holds both ends of, so nothing else would tell it of a node that was
+    killed; and Ctrl-C is for the node, which then sees to its workers."""
+    import multiprocessing
+    import threading
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    node = multiprocessing.parent_process()
+    assert node is not None, "a worker has been started by somebody"
+
+    def end() -> None:
+        node.join()
+        os._exit(1)
+
+    threading.Thread(target=end, name="end-with-the-node", daemon=True).start()
 
 
 def _patient_worker() -> Executor:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bifrost.errors import ApiError, ErrorCode
-from bifrost.protocol.batch import BatchHeader
+from bifrost.protocol.batch import APPEND_TIME_BIT, BatchHeader
+from bifrost.protocol.inspection import Recompression, Rules
 
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -55,13 +55,37 @@ class LogConfig:
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
 
-    def check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
-        """Refuses a producer's batch from too far away in time; one without timestamps is let in.
+    validates: bool = False
+    """Whether every record that a producer sends is looked at."""
+    recompression: Recompression | None = None
+    """How batches are stored; None: as producers send them."""
+    inflated_bytes_max: int = 64 << 20
+    """What a batch may inflate to, where somebody has to look inside."""
 
-        Kafka: LogValidator.validateTimestamp, for the records that a header tells of, the first and the greatest.
+    def inspection(self, header: BatchHeader, now_ms: int) -> Rules | None:
+        """What a look inside a producer's batch has to show; None where its header says all that is wanted.
+
+        Kafka: LogValidator.validateTimestamp, which looks at every record. A header tells of the greatest timestamp,
+        and of the first: where a topic bounds the past, that is not enough.
         """
-        if header.max_timestamp - now_ms > self.message_timestamp_after_max_ms or (
-            now_ms - header.base_timestamp > self.message_timestamp_before_max_ms and header.base_timestamp >= 0
-        ):
-            detail = f"timestamps {header.base_timestamp} to {header.max_timestamp} at {now_ms}"
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, detail)
+        append_time = self.message_timestamp_type == LOG_APPEND_TIME
+        latest = now_ms + self.message_timestamp_after_max_ms
+        bounds_the_past = self.message_timestamp_before_max_ms < INT64_MAX
+        walk = (
+            self.validates
+            or self.compacted
+            or header.attributes & APPEND_TIME_BIT != 0
+            or (not append_time and (header.max_timestamp > latest or bounds_the_past))
+        )
+        wanted = self.recompression
+        if not walk and (wanted is None or wanted.codec == header.codec):
+            return None
+        return Rules(
+            limit_bytes=max(self.inflated_bytes_max, self.max_message_bytes),
+            walk=walk,
+            keys=self.compacted,
+            append_time=append_time,
+            earliest=now_ms - self.message_timestamp_before_max_ms,
+            latest=latest,
+            recompression=wanted,
+        )

@@ -140,8 +140,6 @@ class PartitionLog:
         size, append_time = header.length + LENGTH_END, config.message_timestamp_type == LOG_APPEND_TIME
         if size > config.segment_bytes:
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, a segment holds {config.segment_bytes}")
-        if not append_time:
-            config.check_timestamps(header, now_ms)
         producer_id = header.producer_id
         if producer_id >= 0:
             duplicate = self.producers.check(header)

@@ -2,7 +2,7 @@
 
 This file decides whether a produced batch may enter a log, and stamps what a log adds to it. It works on the header
 and on one native CRC over the rest, so it costs the same for one record and for ten thousand. It must never
-look at a record: what only a look inside can show is asked of `records`, and only for compacted topics.
+look at a record: what only a look inside can show is the business of `inspection`.
 
 Layout, with byte positions: base offset 0, length of what follows 8, leader epoch 12, magic 16, CRC-32C 17,
 attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51,
@@ -28,6 +28,7 @@ CODEC_MASK: Final = 0x07
 APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+_MEANINGFUL_BITS: Final = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 SEQUENCE_MASK: Final = (1 << 31) - 1  # the sequence after 2^31 - 1 is 0
 
 _LENGTH_END = 12  # the length field counts the bytes after itself
@@ -47,6 +48,7 @@ _LEADER_EPOCH = struct.Struct(">i")
 _CRC_ATTRIBUTES = struct.Struct(">Ih")
 _PRODUCER = struct.Struct(">qhi")
 _MAX_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
 
 _new_header = (
     tuple.__new__
@@ -178,7 +180,23 @@ def stamp_append_time(buffer: bytearray | memoryview, position: int, header: Bat
     """
     _MAX_TIMESTAMP.pack_into(buffer, position + 35, now_ms)
     changed = header._replace(attributes=header.attributes | APPEND_TIME_BIT, max_timestamp=now_ms)
-    return _seal(buffer, position, changed)
+    return seal(buffer, position, changed)
+
+
+def stamp_max_timestamp(buffer: bytearray, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Says the greatest timestamp of the batch that starts the buffer, in place."""
+    _MAX_TIMESTAMP.pack_into(buffer, 35, max_timestamp)
+    return seal(buffer, 0, header._replace(max_timestamp=max_timestamp))
+
+
+def with_payload(batch: bytearray, header: BatchHeader, codec: int, payload: bytes) -> bytearray:
+    """The batch with its records in another form. Everything else about it stays, the producer's numbers included."""
+    changed = batch[:HEADER_BYTES] + payload
+    attributes = header.attributes & _MEANINGFUL_BITS | codec  # Kafka: DefaultRecordBatch.computeAttributes
+    length = len(changed) - _LENGTH_END
+    _LENGTH.pack_into(changed, 8, length)
+    seal(changed, 0, header._replace(length=length, attributes=attributes))
+    return changed
 
 
 def stamp_producer(
@@ -186,7 +204,7 @@ def stamp_producer(
 ) -> None:
     """Makes the batch that starts the buffer one of an idempotent producer, in place, with the CRC that this needs."""
     _PRODUCER.pack_into(buffer, _PRODUCER_START, producer_id, producer_epoch, base_sequence)
-    _seal(buffer, 0, header)
+    seal(buffer, 0, header)
 
 
 def accept_produced(
@@ -194,14 +212,14 @@ def accept_produced(
     *,
     max_bytes: int,
     api_version: int,
-    compacted: bool = False,
     append_time: bool = False,
 ) -> BatchHeader:
     """The header of the one batch that a producer sent for a partition, if that batch may be appended.
 
     A rest that is no whole batch may follow it, so the caller appends `size_bytes` and not the buffer.
 
-    `compacted` and `append_time` describe the topic. Checks come in Kafka's order (ProduceRequest.validateRecords,
+    `append_time` describes the topic: a batch that claims to have such a time already is let through with its mark,
+    for `inspection` to refuse. Checks come in Kafka's order (ProduceRequest.validateRecords,
     UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch), so that of two faults the same one is reported.
     Raises `ApiError`.
     """
@@ -243,28 +261,18 @@ def accept_produced(
     if producer_id >= 0 and base_sequence < 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"producer {producer_id} with base sequence {base_sequence}")
     header = _new_header(BatchHeader, fields)
-    if attributes & APPEND_TIME_BIT:
-        if append_time:
-            raise ApiError(ErrorCode.INVALID_TIMESTAMP, "only a broker marks a batch with its append time")
+    if attributes & APPEND_TIME_BIT and not append_time:
         # What a producer says of the clock is never the append time: Kafka clears the bit where it does not refuse it.
-        header = _seal(buffer, 0, header._replace(attributes=attributes & ~APPEND_TIME_BIT))
-    if compacted:
-        _check_keys(buffer, header)
+        header = seal(buffer, 0, header._replace(attributes=attributes & ~APPEND_TIME_BIT))
     return header
 
 
-def _seal(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
+def seal(buffer: bytearray | memoryview, position: int, header: BatchHeader) -> BatchHeader:
     """Writes the header's attributes and the CRC that now is right."""
     _CRC_ATTRIBUTES.pack_into(buffer, position + 17, 0, header.attributes)
     crc = crc32c(memoryview(buffer)[position + _CRC_START : position + header.length + _LENGTH_END])
     _CRC_ATTRIBUTES.pack_into(buffer, position + 17, crc, header.attributes)
     return header._replace(crc=crc)
-
-
-def _check_keys(buffer: memoryview, header: BatchHeader) -> None:
-    from bifrost.protocol import records  # it stands on this module; and only compacted topics pay for it
-
-    records.check_keys(buffer, header)
 
 
 def _size_before_partial(buffer: memoryview) -> int:

@@ -2,7 +2,8 @@
 
 Decompression never produces more than the caller allows: output goes into a buffer of bounded size, so a small payload
 that inflates to something huge is refused once the bound is reached, not after it was inflated. Whatever is wrong with
-a payload, it is a `CorruptBatchError`. The hot path must never come here: brokers pass compressed records on unread.
+a payload, it is a `CorruptBatchError`. The hot path must never come here: brokers pass compressed records on unread,
+unless a topic's settings say otherwise (`inspection`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ import cramjam
 
 from bifrost.protocol.batch import CorruptBatchError
 from bifrost.protocol.wire import Buffer
+
+
+class InflatedError(CorruptBatchError):
+    """The payload may be sound, but it holds more than the caller allows."""
 
 
 class Codec(IntEnum):
@@ -45,19 +50,24 @@ _INTO: Final[dict[Codec, Callable[[Buffer, bytearray], int]]] = {
 }
 
 
-def compress(codec: Codec, data: Buffer) -> bytes:
-    """`data` as a Java client would send it."""
+_GZIP_DEFAULT: Final = -1
+_LZ4_DEFAULT: Final = 9
+_LZ4_HIGHEST: Final = 12
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
+    """`data` as a Java client would send it, at one of the levels that Kafka's settings know (KIP-390)."""
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return bytes(cramjam.gzip.compress(data))
+            return bytes(cramjam.gzip.compress(data, level=None if level == _GZIP_DEFAULT else level))
         case Codec.SNAPPY:
             return _compress_xerial(data)
         case Codec.LZ4:
-            return _compress_lz4(data)
+            return _compress_lz4(data, level)
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data))
+            return bytes(cramjam.zstd.compress(data, level=level))
 
 
 def decompress(codec: Codec, data: Buffer, limit_bytes: int) -> Buffer:
@@ -65,7 +75,7 @@ def decompress(codec: Codec, data: Buffer, limit_bytes: int) -> Buffer:
     match codec:
         case Codec.NONE:
             if len(data) > limit_bytes:
-                raise CorruptBatchError(f"{len(data)} bytes of records, {limit_bytes} are allowed")
+                raise InflatedError(f"{len(data)} bytes of records, {limit_bytes} are allowed")
             return data
         case Codec.SNAPPY:
             if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
@@ -88,8 +98,11 @@ def _inflate(codec: Codec, data: Buffer, limit_bytes: int) -> bytearray:
         try:
             written = decompress_into(data, output)
         except cramjam.DecompressionError as error:
-            if size >= limit_bytes or str(error) != _too_small(codec):
-                raise CorruptBatchError(f"records do not decompress into {limit_bytes} bytes: {error}") from error
+            if str(error) != _too_small(codec):
+                raise CorruptBatchError(f"records do not decompress: {error}") from error
+            if size >= limit_bytes:
+                raise InflatedError(f"records do not decompress into {limit_bytes} bytes: {error}") from error
+            del output  # before the next one is there: the bound is for all that is held at a time
             size = min(limit_bytes, size * _OUTPUT_GROWTH)
         else:
             del output[written:]
@@ -133,8 +146,10 @@ def _decompress_block(data: Buffer, limit_bytes: int) -> bytearray:
     """One bare snappy block; it starts with its own decompressed size."""
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > min(limit_bytes, len(data) * _SNAPPY_EXPANSION_MAX):
-            raise CorruptBatchError(f"snappy block claims {size} bytes in {len(data)}, {limit_bytes} are allowed")
+        if size > len(data) * _SNAPPY_EXPANSION_MAX:
+            raise CorruptBatchError(f"snappy block claims {size} bytes in {len(data)}")
+        if size > limit_bytes:
+            raise InflatedError(f"snappy block of {size} bytes, {limit_bytes} are allowed")
         output = bytearray(size)
         cramjam.snappy.decompress_raw_into(data, output)
     except cramjam.DecompressionError as error:
@@ -142,8 +157,12 @@ def _decompress_block(data: Buffer, limit_bytes: int) -> bytearray:
     return output
 
 
-def _compress_lz4(data: Buffer) -> bytes:
-    """A frame of blocks that stand alone: Java clients and Kafka itself refuse blocks that refer to earlier ones."""
-    compressor = cramjam.lz4.Compressor(block_linked=False)
+def _compress_lz4(data: Buffer, level: int | None = None) -> bytes:
+    """A frame of blocks that stand alone: Java clients and Kafka itself refuse blocks that refer to earlier ones.
+
+    Kafka's default level is the fast algorithm, and all others are the thorough one (Kafka: Lz4BlockOutputStream).
+    """
+    thorough = None if level is None or level == _LZ4_DEFAULT else min(level, _LZ4_HIGHEST)
+    compressor = cramjam.lz4.Compressor(level=thorough, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

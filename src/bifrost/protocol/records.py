@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.batch import (
     APPEND_TIME_BIT,
     CONTROL_BIT,
@@ -169,28 +168,6 @@ def _read_coded(buffer: bytes, position: int) -> tuple[int, int]:
     """A varint before its sign is moved to where Python has it: twice the number, or an odd one if it is negative."""
     value, position = _read_varint(buffer, position)
     return (value << 1 if value >= 0 else -(value << 1) - 1), position
-
-
-def check_keys(buffer: Buffer, header: BatchHeader, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> None:
-    """Refuses a produced batch with records that have no key, as a compacted topic must (Kafka: LogValidator).
-
-    All of them are named: a client takes those that are not for innocent, and may send them again. On the way it proves
-    that the batch holds the records that its header counts.
-    """
-    keyless: list[tuple[int, str]] = []
-    try:
-        for index, (_, offset_delta, body, position) in enumerate(_iter_records(buffer, header, limit_bytes)):
-            if offset_delta != index:
-                raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
-            key_length, _ = _read_varint(body, position)
-            if key_length < 0:
-                keyless.append((index, "it has no key, and the topic is compacted"))
-    except (CorruptBatchError, IndexError) as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"the batch's records are malformed: {error}") from error
-    if keyless:
-        which = f"record {keyless[0][0]}" if len(keyless) == 1 else f"{len(keyless)} records, from {keyless[0][0]} on,"
-        detail = f"{which} without a key, and the topic is compacted"
-        raise ApiError(ErrorCode.INVALID_RECORD, detail, record_errors=keyless)
 
 
 def _iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[tuple[int, int, memoryview, int]]:

@@ -18,6 +18,7 @@ from bifrost.log.partition_log import PartitionLog
 from bifrost.log.producers import ForgottenBatchError
 from bifrost.log.slices import AppendResult, LogSlice
 from bifrost.protocol.batch import accept_produced, read_header, read_producer
+from bifrost.protocol.inspection import UnopenedError
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.surroundings import Surroundings, Watcher
 from bifrost.types import NodeId, TopicPartition
@@ -160,9 +161,17 @@ class Partition:
     # As a leader
 
     def append(
-        self, records: memoryview, *, acks: int, api_version: int, transactional_id: str | None, now_ms: int
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        api_version: int,
+        transactional_id: str | None,
+        now_ms: int,
+        opened: bool = False,
     ) -> AppendResult:
-        """Store one produced batch; the answer is owed once `is_acknowledged` says so."""
+        """Store one produced batch; the answer is owed once `is_acknowledged` says so. `UnopenedError`: not before
+        somebody has looked inside."""
         leader, log = self.leader, self.log
         config = log.config
         if acks == ACKS_ALL and leader.is_under_min_isr:
@@ -172,11 +181,12 @@ class Partition:
             records,
             max_bytes=config.max_message_bytes,
             api_version=api_version,
-            compacted=config.compacted,
             append_time=config.message_timestamp_type == LOG_APPEND_TIME,
         )
         if header.is_transactional:
             raise _no_transaction(transactional_id)
+        if not opened and (rules := config.inspection(header, now_ms)) is not None:
+            raise UnopenedError(rules)
         if header.size_bytes < len(records):
             records = records[: header.size_bytes]
         try:

@@ -101,17 +101,16 @@ class Settings(ConnectionSettings):
     )
     compression_type: str = key(
         "compression.type", "producer", choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        update=CLUSTER_WIDE, note="batches are stored as the producer sent them",
-        doc="How batches are stored; `producer` keeps them as they come.",
+        update=CLUSTER_WIDE, doc="How batches are stored; `producer` keeps them as they come.",
     )
     compression_gzip_level: int = key(
-        "compression.gzip.level", -1, at_least=1, at_most=9, also=-1, update=CLUSTER_WIDE, note=LATER, doc="For gzip."
+        "compression.gzip.level", -1, at_least=1, at_most=9, also=-1, update=CLUSTER_WIDE, doc="For gzip."
     )
     compression_lz4_level: int = key(
-        "compression.lz4.level", 9, at_least=1, at_most=17, update=CLUSTER_WIDE, note=LATER, doc="For lz4."
+        "compression.lz4.level", 9, at_least=1, at_most=17, update=CLUSTER_WIDE, doc="For lz4."
     )
     compression_zstd_level: int = key(
-        "compression.zstd.level", 3, at_least=-131_072, at_most=22, update=CLUSTER_WIDE, note=LATER, doc="For zstd."
+        "compression.zstd.level", 3, at_least=-131_072, at_most=22, update=CLUSTER_WIDE, doc="For zstd."
     )
     log_message_timestamp_type: str = key(
         "log.message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"), update=CLUSTER_WIDE,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from bifrost.settings.fields import key
 from bifrost.settings.keys import Kind
+from bifrost.settings.produce import ProduceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSettings:
+class HttpSettings(ProduceSettings):
     """Part of `Settings`."""
 
     # fmt: off

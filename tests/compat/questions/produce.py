@@ -22,6 +22,12 @@ NOBODY = uuid.UUID(int=0xBAD)
 ONE = Record(b"value", key=b"key", timestamp_ms=TIME_MS)
 TWO = [ONE, Record(b"more", key=b"key", timestamp_ms=TIME_MS + 5)]
 KEYLESS = Record(b"value", timestamp_ms=TIME_MS)
+TIMELESS = Record(b"value", key=b"key", timestamp_ms=-1)
+OLD = Record(b"value", key=b"key", timestamp_ms=1000)
+SOON = Record(b"value", key=b"key", timestamp_ms=int(time.time() * 1000) + 7_200_000)
+AGES = str(TIME_MS - 1_000_000)
+"""Records of this run are not so old, and those from the beginning of time are."""
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 PARTITIONS = VERSIONS["produce"].stop
 
 Build = Callable[[], bytes]
@@ -124,6 +130,30 @@ _write("keyless_in_compacted", _batch(KEYLESS), _batch(ONE), configs={"cleanup.p
 _write("keyless_among_keyed_in_compacted", _batch(ONE, KEYLESS), _batch(ONE), configs={"cleanup.policy": "compact"})
 _write("keyless_twice_in_compacted", _batch(KEYLESS, ONE, KEYLESS), configs={"cleanup.policy": "compact"})
 _write("topic_with_a_codec", _batch(ONE), configs={"compression.type": "gzip"})
+_write("wrong_time_among_right_ones", _batch(ONE, SOON, ONE, SOON), _batch(ONE))
+_write("wrong_time_and_no_key", _batch(KEYLESS, SOON), configs={"cleanup.policy": "compact"})
+_write("too_old", _batch(ONE, OLD, ONE), _batch(ONE), configs={"message.timestamp.before.max.ms": AGES})
+_write(
+    "too_old_without_a_time", _batch(TIMELESS, ONE), configs={"message.timestamp.before.max.ms": AGES}, read_back=True
+)
+_write("too_old_for_append_time", _batch(OLD), configs={"message.timestamp.before.max.ms": AGES} | APPEND_TIME)
+_write("append_time_bits_of_two", _batch(*TWO, attributes=0x08), configs=APPEND_TIME)
+
+
+def _stored_as(name: str, configs: dict[str, str], *builds: Build) -> None:
+    """What a topic with a codec of its own makes of batches; how short a library makes them cannot be compared."""
+    suffix = f"produce-stored-as-{name.replace('_', '-')}"
+
+    def function(stage: Stage, ask: Ask) -> Answers:
+        answers = [write(stage, ask, build(), suffix) for build in builds]
+        found = stored(stage, ask, suffix)
+        for header in found["stored"]:
+            if header["attributes"] & 7:
+                header |= {"length": "<compressed>", "crc": "<of that>"}
+        return [*answers, found]
+
+    function.__name__ = f"stored_as_{name}"
+    question("produce", prepare=lambda stage: stage.create(suffix, PARTITIONS, configs))(function)
 
 
 def _gzipped() -> bytes:
@@ -150,6 +180,19 @@ def _message_set_v1() -> bytes:
 
 _write("gzipped", _gzipped, _batch(ONE), read_back=True)
 _write("torn_record", _torn_record, _batch(ONE))
+_numbered = {"producer_id": 6000, "producer_epoch": 2, "base_sequence": 30}
+for _codec in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
+    _stored_as(
+        _codec, {"compression.type": _codec}, _batch(*TWO, **_numbered), _gzipped, _batch(ONE, attributes=0x4000)
+    )
+_stored_as("gzip_at_the_brokers_time", {"compression.type": "gzip"} | APPEND_TIME, _batch(*TWO))
+_write(
+    "too_large_once_uncompressed",
+    lambda: batches.encode(
+        [Record(bytes(20_000))], attributes=1, payload=gzip.compress(batches.encode_record(Record(bytes(20_000)), 0, 0))
+    ),
+    configs={"compression.type": "uncompressed", "max.message.bytes": "10000"},
+)
 _write("wrong_offset_delta", _wrong_offset_delta, _batch(ONE), read_back=True)
 _write("message_set_v1", _message_set_v1, _batch(ONE))
 

@@ -10,6 +10,7 @@ import pytest
 
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.handlers.produce import produce
+from bifrost.broker.inspector import Inspector
 from bifrost.controller.core.records import PartitionChanged
 from bifrost.errors import ErrorCode
 from bifrost.protocol.frame import has_flexible_response_header, read_request_header, read_response_header
@@ -46,6 +47,7 @@ class Serving(Script):
         self.broker: Any = SimpleNamespace(
             clock=SimpleNamespace(now_ms=lambda: NOW),
             forwarding=self.forwarding,
+            inspector=Inspector(asyncio.get_running_loop(), None),
             lifecycle=SimpleNamespace(leads_until=float("inf")),
             loop=asyncio.get_running_loop(),
             metadata=hosting.metadata,

@@ -81,19 +81,6 @@ def test_a_batch_larger_than_a_segment_is_refused(disk: MemoryDisk) -> None:
     assert code_of(lambda: append(log, b"v" * 100)) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "accepted"),
-    [(NOW + 3_600_000, True), (NOW + 3_600_001, False), (NOW - 500, True), (NOW - 501, False), (-1, True)],
-)
-def test_timestamps_must_be_near_the_brokers(disk: MemoryDisk, timestamp: int, accepted: bool) -> None:
-    log = open_log(disk, LogConfig(message_timestamp_before_max_ms=500))
-    if accepted:
-        append(log, b"a", timestamp=timestamp)
-    else:
-        assert code_of(lambda: append(log, b"a", timestamp=timestamp)) is ErrorCode.INVALID_TIMESTAMP
-        assert log.log_end_offset == 0
-
-
 def test_a_repeated_batch_is_not_written_again(disk: MemoryDisk) -> None:
     log = open_log(disk)
     append(log, b"a", b"b", producer_id=7)

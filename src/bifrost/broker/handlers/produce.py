@@ -2,7 +2,8 @@
 
 Everything that must happen in order happens before this file returns: each batch is checked, stamped and written from
 the buffer that it arrived in. What may take time, the sync to disk, other replicas or another leader, is waited for by
-a parked answer (`produce_answer`).
+a parked answer (`produce_answer`). A batch that has to be looked into is appended later (`unopened_writes`), and
+nothing of what follows it on its connection before.
 
 Must never: keep a view of the request's buffer, which the next request reuses.
 """
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 
+from bifrost.broker.appending import Unopened, append
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import Broker
 from bifrost.broker.produce_answer import Elsewhere, PendingProduce, Write, ask_elsewhere, encode_answer
 from bifrost.broker.registry import raw_api
+from bifrost.broker.unopened_writes import UnopenedWrite, append_when_opened
 from bifrost.broker.write_order import WriteOrder
-from bifrost.errors import ApiError, ErrorCode, StorageError
-from bifrost.log.slices import AppendResult
+from bifrost.errors import ApiError, ErrorCode
 from bifrost.peers.connection import PeerError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.batch import ProducerMark, read_producer
@@ -26,13 +28,11 @@ from bifrost.protocol.produce import (
     PartitionProduceResult,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResult,
     decode_request,
     encode_response,
 )
-from bifrost.replication.partition import ACKS_ALL, Partition
-from bifrost.types import INTERNAL_TOPICS, NodeId, TopicPartition
+from bifrost.types import NodeId, TopicPartition
 
 
 @raw_api(ApiKey.PRODUCE, versions=range(3, 14), announced_min=0)
@@ -47,12 +47,13 @@ def produce(
     request = decode_request(body, at, version)
     results: list[TopicProduceResult] = []
     elsewhere: dict[NodeId, list[Elsewhere]] = {}
+    unopened: list[UnopenedWrite] = []
     pending: PendingProduce | None = None
     failed = False
     order = broker.forwarding.orders.get(connection)
     now_ms = broker.clock.now_ms()
     for topic in request.topics:
-        name = _topic_name(broker, topic)
+        name = topic.name or broker.metadata.topic_name(topic.topic_id)  # from version 13 on it is the id alone
         partition_results: list[PartitionProduceResult] = []
         results.append(TopicProduceResult(topic.name, topic.topic_id, partition_results))
         for data in topic.partitions:
@@ -61,7 +62,11 @@ def produce(
                 partition_results.append(PartitionProduceResult(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 failed = True
                 continue
-            outcome = _append(broker, request, name, data.index, data.records, version, now_ms)
+            outcome = append(broker, request, name, data.index, data.records, version, now_ms)
+            if isinstance(outcome, Unopened):
+                partition_results.append(result := PartitionProduceResult(data.index))
+                unopened.append(UnopenedWrite(outcome, result, Write(TopicPartition(name or "", data.index), mark)))
+                continue
             if isinstance(outcome, PartitionProduceResult):
                 partition_results.append(outcome)
                 leader = _other_leader(broker, header, name, outcome)
@@ -81,7 +86,12 @@ def produce(
             if request.acks != 0 and not partition.is_acknowledged(appended.last_offset + 1, request.acks):
                 if pending is None:
                     pending = PendingProduce(broker, connection, header, results, request)
-                pending.park(partition, appended.last_offset + 1, result, mark)
+                slot = pending.take_slot(result, Write(partition.tp, mark))
+                pending.park(partition, appended.last_offset + 1, slot)
+    if unopened:
+        if pending is None and request.acks != 0:
+            pending = PendingProduce(broker, connection, header, results, request)
+        append_when_opened(broker, connection, header, request, unopened, pending)
     if request.acks == 0:
         _finish_silently(broker, connection, header, request, elsewhere, failed=failed)
         return None
@@ -142,71 +152,3 @@ def _finish_silently(
         broker.forwarding.spawn(watch(ask_elsewhere(broker, connection, header, request, leader, parts)))
     if failed:
         connection.fail(refused)
-
-
-def _topic_name(broker: Broker, topic: TopicProduceData) -> str | None:
-    """From version 13 on a topic is named by its id alone."""
-    if topic.name:
-        return topic.name
-    return broker.metadata.topic_name(topic.topic_id)
-
-
-def _append(
-    broker: Broker,
-    request: ProduceRequest,
-    name: str | None,
-    index: int,
-    records: memoryview | None,
-    version: int,
-    now_ms: int,
-) -> tuple[Partition, AppendResult] | PartitionProduceResult:
-    """Where the batch is, or the answer that refuses it."""
-    partition: Partition | None = None
-    try:
-        if request.acks not in (-1, 0, 1):
-            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}")
-        if name is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if name in INTERNAL_TOPICS:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} belongs to the brokers")
-        if request.acks != ACKS_ALL and broker.loop.time() >= broker.lifecycle.leads_until:
-            # It has not been heard of for a whole session: others may lead what it led, whatever it remembers. Whoever
-            # waits for all replicas in sync is safe: those follow somebody else then, and nothing is acknowledged.
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker has lost its cluster")
-        partition = broker.replicas.get(TopicPartition(name, index))
-        if records is None:
-            raise ApiError(ErrorCode.INVALID_RECORD, "no records")
-        return partition, partition.append(
-            records,
-            acks=request.acks,
-            api_version=version,
-            transactional_id=request.transactional_id,
-            now_ms=now_ms,
-        )
-    except ApiError as error:
-        return _refused(index, error, partition)
-    except StorageError as error:
-        broker.on_storage_error(error)
-        return PartitionProduceResult(index, ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-_BEFORE_THE_LOG = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-    }
-)
-"""Refusals that say nothing about the log; after the others a producer learns where it starts (KIP-467)."""
-
-
-def _refused(index: int, error: ApiError, partition: Partition | None) -> PartitionProduceResult:
-    result = PartitionProduceResult(index, error.code, error_message=error.detail or None)
-    result.record_errors = error.record_errors
-    if partition is not None and error.code not in _BEFORE_THE_LOG:
-        result.log_start_offset = partition.log.log_start_offset
-    return result

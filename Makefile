@@ -9,9 +9,10 @@ WORKERS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 SEEDS ?= 200
 FIRST ?= 0
 FAULT_SECONDS ?= 120
+FUZZ_SECONDS ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test thorough unit compat check format bench sim faults docs clean
+.PHONY: help install demo test thorough unit compat check format bench sim fuzz faults docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ sim: $(READY) ## the simulator: lone nodes, clusters, and the cores of the quoru
 	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST) $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m tests.sim.cluster.run --seeds $(SEEDS) --first $(FIRST))
 	$(if $(ARGS),,$(BIN)/python -m tests.sim.quorum.run --seeds $(SEEDS)0 --first $(FIRST)0)
+
+fuzz: $(READY) ## spoilt requests, answers, batches and files for as long as you like: make fuzz FUZZ_SECONDS=600 [FUZZ_SEED=seed]
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(if $(FUZZ_SEED),$(FUZZ_SEED),$$(date +%s)) $(BIN)/python -m pytest -q -p no:randomly tests/fuzz
 
 faults: $(READY) ## killed, hung and cut-off nodes, bad disks: make faults FAULT_SECONDS=600 [FAULT_SEED=seed]
 	$(BIN)/python -m pytest -n 2 -m '' tests/faults

@@ -14,7 +14,7 @@ from bifrost.protocol.compression import Codec
 from bifrost.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from bifrost.protocol.fetch import encode_request as encode_fetch
 from bifrost.protocol.frame import encode_request
-from bifrost.protocol.messages import request_class
+from bifrost.protocol.messages import DECLARED, request_class
 from bifrost.protocol.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bifrost.protocol.produce import encode_request as encode_produce
 from bifrost.protocol.records import encode_batch
@@ -32,6 +32,12 @@ VERSIONS = [
     if key != ApiKey.UNREGISTER_BROKER  # to forget the only broker is harm, but it is what was asked for
     for version in entry.versions
 ]
+"""What a client may send to a broker."""
+DECODERS = VERSIONS + [
+    (key, version) for key in sorted(DECLARED - APIS.keys()) for version in request_class(key).versions
+]
+"""What bytes are made sense of at all: the quorum's messages, and those for which there is a class but no handler yet.
+A new API is among them as soon as its messages are declared."""
 
 
 def valid_frame(rng: random.Random, api_key: int, version: int) -> bytes:

@@ -10,26 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from bifrost.broker.registry import APIS
 from bifrost.errors import ApiError, ProtocolError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.batch import CorruptBatchError, accept_produced, iter_headers
 from bifrost.protocol.codec import reader
+from bifrost.protocol.compression import Codec
 from bifrost.protocol.fetch import decode_request as decode_fetch
 from bifrost.protocol.fetch import decode_response as decode_fetch_response
 from bifrost.protocol.frame import read_request_header
+from bifrost.protocol.inspection import Recompression, Rules, inspect
 from bifrost.protocol.messages import request_class, response_class
 from bifrost.protocol.produce import decode_request as decode_produce
 from bifrost.protocol.produce import decode_response as decode_produce_response
 from bifrost.protocol.records import decode_batch
 from tests.fuzz.cases import SECONDS, kept, report, until
-from tests.fuzz.frames import VERSIONS, valid_batch, valid_frame
+from tests.fuzz.frames import DECODERS, NOW, valid_batch, valid_frame
 from tests.fuzz.mutation import mutate, spoil_frame
 
 pytestmark = pytest.mark.timeout(SECONDS + 300)
 
 ALLOCATED_PER_CASE = 100_000
 ALLOCATED_PER_BYTE = 200
+_DECODERS = frozenset(DECODERS)
 TRACED = 0.1
 """Tracing makes a case ten times slower: one in ten is."""
 
@@ -38,8 +40,7 @@ def decode_request(frame: bytes) -> None:
     """As the dispatcher does, and then a look at the batches."""
     body = memoryview(bytearray(frame[4:]))
     header, at = read_request_header(body)
-    entry = APIS.get(header.api_key)
-    if entry is None or header.api_version not in entry.versions:
+    if (header.api_key, header.api_version) not in _DECODERS:
         raise ProtocolError("nobody answers this")
     if header.api_key == ApiKey.PRODUCE:
         for topic in decode_produce(body, at, header.api_version).topics:
@@ -53,11 +54,16 @@ def decode_request(frame: bytes) -> None:
 
 
 def accept(records: memoryview) -> None:
-    for compacted in (False, True):
-        try:
-            accept_produced(records, max_bytes=1 << 20, api_version=9, compacted=compacted)
-        except ApiError:
-            continue
+    """As a partition does, and then all that a topic may ask for of the records."""
+    try:
+        header = accept_produced(records, max_bytes=1 << 20, api_version=9)
+    except ApiError:
+        return
+    rules = Rules(limit_bytes=1 << 16, keys=True, latest=NOW, recompression=Recompression(Codec.NONE))
+    for each in (rules, rules._replace(walk=False), Rules(limit_bytes=1 << 16)):
+        changed = inspect(bytearray(records[: header.size_bytes]), each)
+        if isinstance(changed, bytearray):
+            accept_produced(memoryview(changed), max_bytes=1 << 20, api_version=9)
 
 
 def look_inside(batch: bytes) -> None:
@@ -70,7 +76,7 @@ def decode_response(data: bytes) -> None:
     """What a client of ours would make of it; the first two bytes choose the API and version."""
     if len(data) < 2:
         return
-    api_key, version = VERSIONS[(data[0] << 8 | data[1]) % len(VERSIONS)]
+    api_key, version = DECODERS[(data[0] << 8 | data[1]) % len(DECODERS)]
     if api_key == ApiKey.PRODUCE:
         decode_produce_response(data, 2, version)
     elif api_key == ApiKey.FETCH:
@@ -99,7 +105,7 @@ def check(decode: Callable[[bytes], None], data: bytes, *, traced: bool) -> None
 def compiled() -> None:
     """Codecs are compiled at first use, which is no allocation of a case's."""
     rng = random.Random(0)
-    for api_key, version in VERSIONS:
+    for api_key, version in DECODERS:
         decode_request(valid_frame(rng, api_key, version))
         if api_key not in (ApiKey.PRODUCE, ApiKey.FETCH):
             reader(response_class(api_key), version)
@@ -107,7 +113,7 @@ def compiled() -> None:
         look_inside(valid_batch(rng))
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
+@pytest.mark.parametrize(("api_key", "version"), DECODERS)
 def test_valid_frames_are_understood(api_key: int, version: int) -> None:
     """Or the fuzzer would start from rubbish."""
     for seed in range(5):
@@ -124,8 +130,8 @@ def test_kept_cases(path: Path) -> None:
 def test_spoilt_requests() -> None:
     seeds = [path.read_bytes() for path in kept()]
     for rng in until(0.25):
-        frame = rng.choice(seeds) if seeds and rng.random() < 0.1 else valid_frame(rng, *rng.choice(VERSIONS))
-        others = [valid_frame(rng, *rng.choice(VERSIONS))]
+        frame = rng.choice(seeds) if seeds and rng.random() < 0.1 else valid_frame(rng, *rng.choice(DECODERS))
+        others = [valid_frame(rng, *rng.choice(DECODERS))]
         check(decode_request, spoil_frame(rng, frame, others), traced=rng.random() < TRACED)
 
 
@@ -139,7 +145,7 @@ def test_spoilt_batches() -> None:
 
 def test_spoilt_responses() -> None:
     for rng in until(0.1):
-        frame = valid_frame(rng, *rng.choice(VERSIONS))  # as good a start as any for another layout
+        frame = valid_frame(rng, *rng.choice(DECODERS))  # as good a start as any for another layout
         check(decode_response, rng.randbytes(2) + mutate(rng, frame[12:], [frame]), traced=rng.random() < TRACED)
 
 

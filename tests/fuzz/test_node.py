@@ -22,8 +22,12 @@ pytestmark = pytest.mark.timeout(SECONDS + 300)
 
 WITNESS = "witness"
 CASES_PER_CHECK = 25
-CONFIGS: list[dict[str, str]] = [{}, {"message_timestamp_type": "LogAppendTime"}, {"cleanup_policy": "compact"}]
-"""Each leads batches another way through the broker; on compacted topics it looks inside."""
+CONFIGS: list[dict[str, str]] = [
+    {"compression_type": "gzip"},
+    {"message_timestamp_type": "LogAppendTime"},
+    {"cleanup_policy": "compact"},
+]
+"""Each leads batches another way through the broker; on compacted topics it looks inside, and codecs are changed."""
 
 
 class Attacked:

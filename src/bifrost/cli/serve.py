@@ -15,7 +15,6 @@ from bifrost.cli.failure import fail
 
 if TYPE_CHECKING:  # heavy, and `--help` needs none of it
     import asyncio
-    from concurrent.futures import Executor
 
     from bifrost.broker.node import Node
     from bifrost.settings import Settings
@@ -82,8 +81,9 @@ async def _serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_o
     import asyncio
 
     from bifrost.broker.real_node import real_node
+    from bifrost.cli.workers import patient_worker, workers
 
-    node = real_node(settings, worker_pool=_worker_processes, cleaner_pool=_patient_worker)
+    node = real_node(settings, worker_pool=workers, cleaner_pool=patient_worker)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(node.on_loop_error)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -106,43 +106,6 @@ def _watch_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> N
             stop()
 
     loop.add_reader(fd, read)
-
-
-def _worker_processes() -> Executor:
-    """For work that would hold up the loop. Spawned, not forked: a loop and its threads do not survive a fork."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    return ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_the_node)
-
-
-def _end_with_the_node() -> None:
-    """Runs in a worker. It waits on a pipe that it holds both ends of, so nothing else would tell it of a node that was
-    killed; and Ctrl-C is for the node, which then sees to its workers."""
-    import multiprocessing
-    import threading
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    node = multiprocessing.parent_process()
-    assert node is not None, "a worker has been started by somebody"
-
-    def end() -> None:
-        node.join()
-        os._exit(1)
-
-    threading.Thread(target=end, name="end-with-the-node", daemon=True).start()
-
-
-def _patient_worker() -> Executor:
-    """One process for compaction, that gives way to everybody. Blocks until it is on its way."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    from bifrost.log.cleaning.worker import step_back
-
-    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=step_back)
-    pool.submit(int).result()
-    return pool
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

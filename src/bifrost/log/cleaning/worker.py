@@ -10,11 +10,7 @@ would ever know.
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from multiprocessing import parent_process
-from threading import Thread
 from typing import Final
 
 from bifrost.log.cleaning.filter import BatchFilter, note_keys
@@ -29,25 +25,10 @@ from bifrost.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatchError,
 
 _SYNC_BYTES: Final = 4 << 20
 """Written before the disk is asked to keep up: one great sync at the end would hold up everybody's small ones."""
-_NICENESS: Final = 19
 _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 _under_way: dict[int, Iterator[Step]] = {}
 """By number. They stay in this process between the pieces, since a map of millions of keys does not travel."""
-
-
-def step_back() -> None:
-    """Makes a process a worker: after everybody else, deaf to Ctrl-C, and gone when the node is, however that ended."""
-    os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-
-        def follow() -> None:
-            parent.join()
-            os._exit(1)
-
-        Thread(target=follow, name="follow the node", daemon=True).start()
 
 
 def begin(number: int, task: CleaningTask) -> None:

@@ -14,7 +14,7 @@ from tests.spark.records import from_rows
 def test_gaps_are_no_loss(spark: object, start_broker: StartBroker, run_once: RunOnce) -> None:  # noqa: F811
     """In a batch that is cut into many tasks, and in a stream of small batches, some of which have no record at all.
 
-    With `failOnDataLoss`, which is on: what compaction took was to go. Bifrost has no compaction yet.
+    With `failOnDataLoss`, which is on: what compaction took was to go. At Kafka, since there are transactions, too.
     """
     bootstrap = start_broker("kafka", **CLEANER).bootstrap
     topic, seen = compacted_topic(bootstrap)

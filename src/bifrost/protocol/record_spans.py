@@ -57,29 +57,49 @@ def records_of(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
 
 
 def find_records(data: bytes, count: int) -> list[Span]:
-    """Every record in `data`, which holds nothing else; `CorruptBatchError` if it does not hold `count` of them."""
+    """Every record in `data`, which holds nothing else; `CorruptBatchError` if it does not hold `count` of them.
+
+    Compaction comes here twice for every record there is, so numbers of one or two bytes, as nearly all are, are read
+    in place.
+    """
     spans: list[Span] = []
-    position, size = 0, len(data)
+    found = spans.append
     make = tuple.__new__
+    position, size = 0, len(data)
     try:
         for _ in range(count):
             start = position
-            length, position = _read(data, position)
-            end = position + length
-            position += 1  # attributes
-            coded = data[position]
-            if coded < 0x80:
-                timestamp_delta, position = (coded >> 1) ^ -(coded & 1), position + 1
+            byte = data[position]
+            if byte < 0x80:
+                end = position + 1 + (byte >> 1)
+                position += 2  # the attributes, too
+            elif data[position + 1] < 0x80:
+                end = position + 2 + ((byte & 0x7F | data[position + 1] << 7) >> 1)
+                position += 3
+            else:
+                length, position = _read(data, position)
+                end = position + length
+                position += 1
+            byte = data[position]
+            if byte < 0x80:
+                timestamp_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
             else:
                 timestamp_delta, position = _read(data, position)
-            coded = data[position]
-            if coded < 0x80:
-                offset_delta, position = (coded >> 1) ^ -(coded & 1), position + 1
+            byte = data[position]
+            if byte < 0x80:
+                offset_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            elif data[position + 1] < 0x80:
+                coded = byte & 0x7F | data[position + 1] << 7
+                offset_delta = (coded >> 1) ^ -(coded & 1)
+                position += 2
             else:
                 offset_delta, position = _read(data, position)
-            coded = data[position]
-            if coded < 0x80:
-                length, position = (coded >> 1) ^ -(coded & 1), position + 1
+            byte = data[position]
+            if byte < 0x80:
+                length = (byte >> 1) ^ -(byte & 1)
+                position += 1
             else:
                 length, position = _read(data, position)
             key = None
@@ -88,10 +108,10 @@ def find_records(data: bytes, count: int) -> list[Span]:
                 position += length
             # The length of the value is all that matters of it: odd, and so negative, is null.
             is_tombstone = data[position] & 1 == 1
-            if not position < end <= size or offset_delta < 0:
+            if not start < position < end <= size or offset_delta < 0:
                 raise CorruptBatchError("a record is longer than it says")
             position = end
-            spans.append(make(Span, (start, end, timestamp_delta, offset_delta, key, is_tombstone)))
+            found(make(Span, (start, end, timestamp_delta, offset_delta, key, is_tombstone)))
     except IndexError as error:
         raise CorruptBatchError("a record is cut short") from error
     if position != size:

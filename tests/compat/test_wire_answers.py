@@ -84,7 +84,7 @@ _NO_ACCIDENT = "names the mistake where Kafka stumbles over it and reports an un
 _NO_PLUG_INS = "Kafka keeps names that it does not know for its plug-ins; here a mistyped name is refused"
 _NO_LOGGERS = "log levels of a running node are not among its configs"
 _FEWER_FEATURES = "tells of the features that are here, of which the metadata has one level"
-_NO_GROUP_CONFIGS = "the configs of groups come with groups"
+_NO_CLIENT_METRICS = "brokers collect no metrics of clients (KIP-714)"
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference("produce-(both_above_records|both_below_records|torn_record)", ".*", OPAQUE),
@@ -125,8 +125,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "2:.*",
         "a record that was deleted is no answer to anything; Kafka tells of it until its segment goes",
     ),
-    Difference("describe_configs-unknown_group", ".*", _NO_GROUP_CONFIGS),
-    Difference("(incremental_)?alter_configs-group_wrong_name", r".*\.error_code", _NO_GROUP_CONFIGS),
+    Difference("describe_configs-client_metrics", ".*", _NO_CLIENT_METRICS),
     Difference("incremental_alter_configs-unknown_logger", r".*\.error_code", _NO_LOGGERS),
     Difference("list_config_resources-resources_of_(all|each)_types?", r".*config_resources.*", _NO_LOGGERS),
     Difference("incremental_alter_configs-topic_unknown_operation", r"responses\[0]\.error_.*", _NO_ACCIDENT),

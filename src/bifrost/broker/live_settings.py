@@ -16,6 +16,7 @@ from bifrost.log.config import LogConfig
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.inspection import Recompression
 from bifrost.settings import Settings, TopicConfig, TopicDescriber
+from bifrost.settings.group import ASSIGNMENT_INTERVAL
 
 
 class LiveSettings:
@@ -88,6 +89,13 @@ class LiveSettings:
             recompression=_recompression(config),
             inflated_bytes_max=self.now.produce_inflated_max_bytes,
         )
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """What counts for this group instead of what the node was started with."""
+        stored, interval = self._image.group_configs(group_id), self.now.group_consumer_assignment_interval_ms
+        if interval == self.started_with.group_consumer_assignment_interval_ms:
+            return stored
+        return {ASSIGNMENT_INTERVAL: str(interval), **stored}
 
     def topic_describer(self) -> TopicDescriber:
         """Tells the configs of topics, with where each of them comes from."""

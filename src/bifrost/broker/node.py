@@ -158,8 +158,7 @@ class Node:
         logs = await self._open_logs(image, live)
         live.follow(self._server.reconfigure)
         live.follow(lambda settings: logs.delay_deletions(settings.log_segment_delete_delay_ms))
-        (channel,) = self._channels
-        lifecycle = await self._join(odin)
+        channel, lifecycle = self._channels[0], await self._join(odin)
         waiters, metadata = Waiters(self._loop), MetadataCache(image, node_id, self._loop.time)
         self._groups = GroupCoordinator(
             self.settings,
@@ -169,6 +168,7 @@ class Node:
             clock=self._clock,
             rng=self._rng,
             on_storage_error=self._on_storage_error,
+            configs_of=live.group_configs,
         )
         self._replication = replication = Replication(
             live,

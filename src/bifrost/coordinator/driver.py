@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -77,7 +77,9 @@ class GroupCoordinator:
         clock: Clock,
         rng: Random,
         on_storage_error: Callable[[StorageError], None],
+        configs_of: Callable[[str], Mapping[str, str]],
     ) -> None:
+        self._configs_of = configs_of
         self._settings = settings
         self._group_settings = group_settings(settings)
         self._offset_settings = OffsetSettings(
@@ -159,6 +161,7 @@ class GroupCoordinator:
             monotonic_ms=self._monotonic_ms,
             now_ms=self._clock.now_ms,
             new_id=self._new_id,
+            configs_of=self._configs_of,
         )
         core = GroupShard(environment, self._group_settings, self._offset_settings)
         led = self._led[index] = _Led(partition, journal, core, deadlines)

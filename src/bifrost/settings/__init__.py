@@ -11,6 +11,7 @@ from bifrost.settings.describe import (
     TopicDescriber,
     describe_broker,
     describe_every_broker,
+    describe_group,
     describe_topic,
 )
 from bifrost.settings.keys import Kind
@@ -31,6 +32,7 @@ __all__ = [
     "TopicDescriber",
     "describe_broker",
     "describe_every_broker",
+    "describe_group",
     "describe_topic",
     "parse_properties",
     "parse_settings",

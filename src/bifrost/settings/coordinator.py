@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bifrost.settings.fields import INT_MAX, LATER, key, long
-from bifrost.settings.keys import Kind, minutes
+from bifrost.settings.fields import INT_MAX, key, long
+from bifrost.settings.keys import Kind, Update, minutes
 from bifrost.settings.replication import ReplicationSettings
 
 
@@ -73,21 +73,19 @@ class CoordinatorSettings(ReplicationSettings):
         "group.consumer.session.timeout.ms", 45_000, at_least=1, doc="A member silent for so long is removed."
     )
     group_consumer_min_session_timeout_ms: int = key(
-        "group.consumer.min.session.timeout.ms", 45_000, at_least=1, note=LATER, doc="For the configs of single groups."
+        "group.consumer.min.session.timeout.ms", 45_000, at_least=1, doc="The least that a group may have."
     )
     group_consumer_max_session_timeout_ms: int = key(
-        "group.consumer.max.session.timeout.ms", 60_000, at_least=1, note=LATER, doc="For the configs of single groups."
+        "group.consumer.max.session.timeout.ms", 60_000, at_least=1, doc="The most that a group may have."
     )
     group_consumer_heartbeat_interval_ms: int = key(
         "group.consumer.heartbeat.interval.ms", 5_000, at_least=1, doc="How often members are asked for a sign of life."
     )
     group_consumer_min_heartbeat_interval_ms: int = key(
-        "group.consumer.min.heartbeat.interval.ms", 5_000, at_least=1, note=LATER,
-        doc="For the configs of single groups.",
+        "group.consumer.min.heartbeat.interval.ms", 5_000, at_least=1, doc="The least that a group may have."
     )
     group_consumer_max_heartbeat_interval_ms: int = key(
-        "group.consumer.max.heartbeat.interval.ms", 15_000, at_least=1, note=LATER,
-        doc="For the configs of single groups.",
+        "group.consumer.max.heartbeat.interval.ms", 15_000, at_least=1, doc="The most that a group may have."
     )
     group_consumer_max_size: int = key("group.consumer.max.size", INT_MAX, at_least=1, doc="Members of one group.")
     group_consumer_assignors: tuple[str, ...] = key(
@@ -105,15 +103,14 @@ class CoordinatorSettings(ReplicationSettings):
         doc="How often the topics behind a regular expression are looked up even if no topic changed.",
     )
     group_consumer_assignment_interval_ms: int = key(
-        "group.consumer.assignment.interval.ms", 1_000, at_least=0,
+        "group.consumer.assignment.interval.ms", 1_000, at_least=0, update=Update.CLUSTER_WIDE,
         doc="The shortest time between two assignments of one group.",
     )
     group_consumer_min_assignment_interval_ms: int = key(
-        "group.consumer.min.assignment.interval.ms", 0, at_least=0, note=LATER, doc="For the configs of single groups."
+        "group.consumer.min.assignment.interval.ms", 0, at_least=0, doc="The least that a group may have."
     )
     group_consumer_max_assignment_interval_ms: int = key(
-        "group.consumer.max.assignment.interval.ms", 15_000, at_least=0, note=LATER,
-        doc="For the configs of single groups.",
+        "group.consumer.max.assignment.interval.ms", 15_000, at_least=0, doc="The most that a group may have."
     )
 
     # fmt: on

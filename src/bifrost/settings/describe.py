@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from bifrost.settings.broker import Settings, keys
+from bifrost.settings.group import group_keys
 from bifrost.settings.kafka_names import kafka_keys
 from bifrost.settings.keys import Key, Kind, Update
 from bifrost.settings.reading import with_dynamic
@@ -26,6 +27,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT = 3
     STATIC = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class ConfigSynonym(NamedTuple):
@@ -124,6 +126,24 @@ def describe_broker(
         entries.append(
             ConfigEntry(name, first.value, read_only, first.source, sensitive, tuple(synonyms), key.kind, key.doc)
         )
+    return entries
+
+
+def describe_group(
+    settings: Settings,
+    overrides: Mapping[str, str],
+    *,
+    dynamic_broker: Mapping[str, str] = _NOTHING,
+    dynamic_default: Mapping[str, str] = _NOTHING,
+) -> list[ConfigEntry]:
+    """The configs of a group, whether it exists or not."""
+    entries = []
+    for name, spec in group_keys().items():
+        synonyms = _broker_synonyms(settings, keys()[spec.inherits], dynamic_broker, dynamic_default)
+        if name in overrides:
+            synonyms.insert(0, ConfigSynonym(name, overrides[name], Source.GROUP))
+        first, key = synonyms[0], spec.key
+        entries.append(ConfigEntry(name, first.value, False, first.source, False, tuple(synonyms), key.kind, key.doc))
     return entries
 
 

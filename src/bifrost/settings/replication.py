@@ -38,7 +38,7 @@ class ReplicationSettings(CleanerSettings):
         "replica.high.watermark.checkpoint.interval.ms", 5_000, at_least=1, doc="How often high watermarks are saved."
     )
     replica_selector_class: str | None = key(
-        "replica.selector.class", None, kind=Kind.CLASS,
+        "replica.selector.class", None, kind=Kind.STRING,
         choices=(
             "org.apache.kafka.common.replica.LeaderSelector",
             "org.apache.kafka.common.replica.RackAwareReplicaSelector",

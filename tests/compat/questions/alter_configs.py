@@ -16,6 +16,8 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 LEVEL = "compression.gzip.level"
 """A config that no other test looks at: the broker is shared."""
 
+SESSION = "consumer.session.timeout.ms"
+
 Op = tuple[str, int, str | None]
 
 
@@ -76,6 +78,21 @@ _try("unknown_type", 99, "x", ("retention.ms", SET, "1"))
 _try("no_type", 0, "x", ("retention.ms", SET, "1"))
 _try("unknown_type_and_nothing", 99, "x")
 _try("group_wrong_name", GROUP, "g", ("no.such.config", SET, "1"))
+_try("group_set", GROUP, "g", (SESSION, SET, "6000"))
+_try("group_wrong_type", GROUP, "g", (SESSION, SET, "long"))
+_try("group_below_the_least", GROUP, "g", (SESSION, SET, "999"))
+_try("group_above_the_most", GROUP, "g", (SESSION, SET, "60001"))
+_try("group_not_positive", GROUP, "g", (SESSION, SET, "0"))
+_try("group_heartbeats_too_rare", GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "15001"))
+_try("group_heartbeats_as_rare_as_sessions", GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "5000"))
+_try("group_both", GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "5000"), (SESSION, SET, "5001"))
+_try("group_assignments", GROUP, "g", ("consumer.assignment.interval.ms", SET, "15000"))
+_try("group_assignments_too_rare", GROUP, "g", ("consumer.assignment.interval.ms", SET, "15001"))
+_try("group_null", GROUP, "g", (SESSION, SET, None))
+_try("group_nothing", GROUP, "g")
+_try("group_delete", GROUP, "g", (SESSION, DELETE, None))
+_try("group_delete_unknown_name", GROUP, "g", ("no.such.config", DELETE, None))
+_try("group_append", GROUP, "g", (SESSION, APPEND, "1"))
 _try("nameless_group", GROUP, "", ("consumer.session.timeout.ms", SET, "50000"))
 _try("unknown_logger", BROKER_LOGGER, "@node", ("no.such.logger", SET, "DEBUG"))
 _try("nameless_logger", BROKER_LOGGER, "", ("kafka", SET, "DEBUG"))
@@ -210,6 +227,23 @@ def all_three_levels(stage: Stage, ask: Ask) -> Answers:
     talk.describe(BROKER, "", LEVEL, value=None)
     talk.describe(BROKER, "@node", LEVEL, value="-1")
     talk.describe(TOPIC, topic, LEVEL, value="-1")
+    return talk.answers
+
+
+@question("incremental_alter_configs")
+def a_group(stage: Stage, ask: Ask) -> Answers:
+    """Which need not be there."""
+    talk, group, rare = Talk(stage, ask), f"@group-v{ask.version}", "consumer.assignment.interval.ms"
+    talk.describe(GROUP, group, SESSION, rare, value="5000")
+    talk.alter(GROUP, group, (SESSION, SET, "7000"), (rare, SET, "10"))
+    talk.describe(GROUP, group, SESSION, rare, value="7000")
+    listed = ask.wire.ask("list_config_resources", 1, resource_types=[GROUP])
+    mine = [one for one in listed["config_resources"] if one["resource_name"] == named(stage, group)]
+    talk.answers.append({"listed": len(mine)})
+    talk.alter(GROUP, group, (SESSION, DELETE, None))
+    talk.describe(GROUP, group, SESSION, rare, value="5000")
+    talk.alter(GROUP, group, (rare, DELETE, None))
+    talk.describe(GROUP, group, rare, value="0")
     return talk.answers
 
 

@@ -47,6 +47,106 @@ BROKER_NAMES = [
     "num.partitions",
     "socket.request.max.bytes",
 ]
+GROUP_NAMES = ["consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"]
+SETTINGS = [
+    "auto.create.topics.enable",
+    "auto.leader.rebalance.enable",
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "connections.max.idle.ms",
+    "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.max.bytes",
+    "controller.quorum.fetch.snapshot.max.bytes",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.request.timeout.ms",
+    "controller.quorum.retry.backoff.ms",
+    "default.replication.factor",
+    "delete.topic.enable",
+    "fetch.max.bytes",
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.assignors",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.max.assignment.interval.ms",
+    "group.consumer.max.heartbeat.interval.ms",
+    "group.consumer.max.session.timeout.ms",
+    "group.consumer.max.size",
+    "group.consumer.migration.policy",
+    "group.consumer.min.assignment.interval.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.min.session.timeout.ms",
+    "group.consumer.session.timeout.ms",
+    "group.coordinator.rebalance.protocols",
+    "group.initial.rebalance.delay.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "leader.imbalance.check.interval.seconds",
+    "log.cleanup.policy",
+    "log.flush.interval.messages",
+    "log.flush.interval.ms",
+    "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.scheduler.interval.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
+    "log.index.interval.bytes",
+    "log.index.size.max.bytes",
+    "log.initial.task.delay.ms",
+    "log.local.retention.bytes",
+    "log.local.retention.ms",
+    "log.message.timestamp.after.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.type",
+    "log.preallocate",
+    "log.retention.bytes",
+    "log.retention.check.interval.ms",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.retention.ms",
+    "log.roll.hours",
+    "log.roll.jitter.hours",
+    "log.roll.jitter.ms",
+    "log.roll.ms",
+    "log.segment.bytes",
+    "log.segment.delete.delay.ms",
+    "max.connections",
+    "max.incremental.fetch.session.cache.slots",
+    "max.request.partition.size.limit",
+    "message.max.bytes",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+    "metadata.log.segment.bytes",
+    "metadata.log.segment.ms",
+    "min.insync.replicas",
+    "num.partitions",
+    "offset.metadata.max.bytes",
+    "offsets.commit.timeout.ms",
+    "offsets.load.buffer.size",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
+    "offsets.topic.compression.codec",
+    "offsets.topic.num.partitions",
+    "offsets.topic.segment.bytes",
+    "producer.id.expiration.ms",
+    "queued.max.request.bytes",
+    "replica.fetch.backoff.ms",
+    "replica.fetch.max.bytes",
+    "replica.fetch.response.max.bytes",
+    "replica.fetch.wait.max.ms",
+    "replica.high.watermark.checkpoint.interval.ms",
+    "replica.lag.time.max.ms",
+    "replica.selector.class",
+    "replica.socket.timeout.ms",
+    "socket.listen.backlog.size",
+    "socket.receive.buffer.bytes",
+    "socket.request.max.bytes",
+    "socket.send.buffer.bytes",
+    "unclean.leader.election.enable",
+]
+"""Those that are the same on every node, and have an effect here."""
 
 
 def _describe(name: str, kind: int, resource: str, keys: list[str] | None, **extra: Any) -> None:
@@ -68,6 +168,28 @@ _describe("unknown_broker", BROKER, "77", None)
 _describe("broker_by_name", BROKER, "first", None)
 _describe("unknown_type", 99, "x", None)
 _describe("unknown_group", GROUP, "nobody", ["consumer.session.timeout.ms"])
+_describe("group_values", GROUP, "nobody", GROUP_NAMES)
+_describe("group_values_with_synonyms", GROUP, "nobody", GROUP_NAMES, include_synonyms=True)
+_describe("group_documentation", GROUP, "nobody", GROUP_NAMES[:1], include_documentation=True)
+_describe("unknown_name_in_group", GROUP, "nobody", ["no.such.config", GROUP_NAMES[0]])
+_describe("nameless_group", GROUP, "", None)
+_describe("no_type", 0, "x", None)
+_describe("client_metrics", 16, "m", None)
+_describe("logger_of_another_broker", BROKER_LOGGER, "77", None)
+_describe("logger_by_name", BROKER_LOGGER, "first", None)
+fixed("describe_configs", "no_resources", resources=[])
+
+
+@question("describe_configs")
+def flags_of_broker_settings(stage: Stage, ask: Ask) -> Answers:
+    """What may be changed, what is secret, and of what type it is; the values are a matter of taste."""
+    wanted = {"resource_type": BROKER, "resource_name": str(stage.node), "configuration_keys": SETTINGS}
+    (result,) = ask(resources=[wanted])["results"]
+    left_out = ("name", "value", "config_source", "synonyms", "documentation")
+    return {
+        config["name"]: {key: value for key, value in config.items() if key not in left_out}
+        for config in result["configs"]
+    }
 
 
 @question("describe_configs")

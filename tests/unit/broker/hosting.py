@@ -93,6 +93,7 @@ class Hosting:
             clock=SystemClock(),
             rng=random.Random(4),
             on_storage_error=self.logs.take_offline,
+            configs_of=lambda _: {},
         )
         self.followed: list[str] = []
         """Whom this node would fetch from; nobody is reached in these tests."""

@@ -80,7 +80,7 @@ def test_every_setting_that_may_change_has_an_effect() -> None:
     followed |= {"max.connection.creation.rate", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
     followed |= {f"log.cleaner.{name}" for name in ("threads", "backoff.ms", "dedupe.buffer.size", "io.buffer.size")}
     followed |= {"log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second"}
-    followed |= {"produce.inflated.max.bytes", "produce.validation"}
+    followed |= {"produce.inflated.max.bytes", "produce.validation", "group.consumer.assignment.interval.ms"}
     assert dynamic == inherited | followed
 
 

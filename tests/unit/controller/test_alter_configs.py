@@ -7,7 +7,7 @@ from tests.unit.controller.stand_ins import apply, cluster_of, create
 
 from bifrost.controller.core.config_changes import ConfigChange, Operation, ResourceChange, alter_configs
 from bifrost.controller.core.configs import current_settings
-from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.controller.core.topics import NewTopic
 from bifrost.errors import ErrorCode
@@ -152,7 +152,7 @@ def test_a_resource_may_be_named_once() -> None:
     assert image.broker_configs("1") == {"message.max.bytes": "9"}
 
 
-@pytest.mark.parametrize("kind", [0, 8, 16, 32, 99])
+@pytest.mark.parametrize("kind", [0, 8, 16, 99])
 def test_other_resources_have_no_configs(kind: int) -> None:
     assert alter(with_topic(), ResourceChange(kind, "x", [])) == [ErrorCode.INVALID_REQUEST]
 
@@ -198,3 +198,25 @@ def test_an_unknown_name_comes_with_the_nearest_one() -> None:
     wanted = [broker(ConfigChange("mesage.max.bytes", "9"))]
     (refused,) = alter_configs(with_topic(), Settings(), wanted).result
     assert refused.message == "unknown setting mesage.max.bytes; did you mean message.max.bytes?"
+
+
+def test_a_group_has_configs_whether_it_is_there_or_not() -> None:
+    image = cluster_of(1)
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+    def group(*changes: ConfigChange, name: str = "g") -> ResourceChange:
+        return ResourceChange(GROUP_RESOURCE, name, changes)
+
+    assert alter(image, group(ConfigChange(session, "+50000"))) == [OK]
+    assert image.group_configs("g") == {session: "50000"}
+    for wrong in (
+        ConfigChange(session, "1000"),
+        ConfigChange(session, "60001"),
+        ConfigChange(heartbeat, "4999"),
+        ConfigChange("retention.ms", "1"),
+        ConfigChange(session, "1", APPEND),
+    ):
+        assert alter(image, group(wrong)) == [ErrorCode.INVALID_CONFIG]
+    assert alter(image, group(ConfigChange(session, "50000"), name="")) == [ErrorCode.INVALID_REQUEST]
+    assert alter(image, group(ConfigChange(session, None, DELETE))) == [OK]
+    assert image.group_configs("g") == {}

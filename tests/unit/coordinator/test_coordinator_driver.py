@@ -41,6 +41,7 @@ class Node:
             clock=FixedClock(),
             rng=random.Random(1),
             on_storage_error=lambda _: None,
+            configs_of=lambda _: {},
         )
 
     def offsets(self, group_id: str = GROUP) -> dict[int, int]:

@@ -8,7 +8,7 @@ from typing import Final
 from bifrost.broker.context import ControllerContext, RequestContext
 from bifrost.broker.registry import admin_api, api
 from bifrost.controller.core.config_changes import AlteredResource, ConfigChange, ResourceChange
-from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE
 from bifrost.controller.core.names import check_topic_name
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.apis import ApiKey
@@ -27,10 +27,10 @@ from bifrost.protocol.messages.configs import (
     ListConfigResourcesResponse,
 )
 from bifrost.protocol.messages.legacy_configs import AlterConfigsRequest, AlterConfigsResponse
-from bifrost.settings import ConfigEntry, describe_broker, describe_every_broker
+from bifrost.settings import ConfigEntry, describe_broker, describe_every_broker, describe_group
 
-_CONFIG_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32)
-"""What Kafka knows of; the rest are loggers of brokers, client metrics and groups."""
+_CONFIG_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, GROUP_RESOURCE)
+"""What Kafka knows of; the rest are loggers of brokers and client metrics."""
 
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
@@ -73,6 +73,16 @@ def _entries(ctx: RequestContext, resource: DescribeConfigsResource) -> list[Con
             )
         return describe_broker(
             live.started_with, dynamic_broker=live.of_this_broker, dynamic_default=live.of_every_broker
+        )
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a group without a name")
+        live = broker.live
+        return describe_group(
+            live.started_with,
+            image.group_configs(name),
+            dynamic_broker=live.of_this_broker,
+            dynamic_default=live.of_every_broker,
         )
     raise ApiError(ErrorCode.INVALID_REQUEST, f"config resources of type {resource.resource_type} are not known here")
 
@@ -157,6 +167,7 @@ def list_config_resources(ctx: RequestContext, request: ListConfigResourcesReque
     image = ctx.broker.image
     names: dict[int, Iterable[str]] = dict.fromkeys(_CONFIG_RESOURCES, ())
     names |= {TOPIC_RESOURCE: image.topics, BROKER_RESOURCE: map(str, image.live_brokers())}
+    names[GROUP_RESOURCE] = [name for kind, name in image.configs if kind == GROUP_RESOURCE]
     types = dict.fromkeys(request.resource_types or _CONFIG_RESOURCES)
     if any(each not in names for each in types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -1,4 +1,4 @@
-"""Changing configs of topics and brokers: what is refused, with which error, and what is recorded.
+"""Changing configs of topics, brokers and groups: what is refused, with which error, and what is recorded.
 
 Refusals carry the codes of Kafka's ConfigAdminManager, through which a broker is asked, and of its
 ConfigurationControlManager, which stores: the configs of a topic are INVALID_CONFIG, those of a broker INVALID_REQUEST
@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from bifrost.controller.core.configs import check_broker_configs, check_topic_configs, current_settings
 from bifrost.controller.core.decision import Decision
-from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.records import ConfigChanged, MetadataRecord
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Kind, Settings
 from bifrost.settings.broker import keys
+from bifrost.settings.group import check_group_configs, group_keys
 from bifrost.settings.keys import Key
 from bifrost.settings.topic import topic_keys
 
@@ -43,7 +44,7 @@ class ConfigChange(NamedTuple):
 
 
 class ResourceChange(NamedTuple):
-    """The changes of one topic or broker; "" is every broker."""
+    """The changes of one topic, broker or group; "" is every broker."""
 
     resource_type: int
     resource_name: str
@@ -83,6 +84,8 @@ def alter_configs(
                 target = _topic_target(image, settings, one, start)
             elif one.resource_type == BROKER_RESOURCE:
                 target = _broker_target(image, settings, one, start)
+            elif one.resource_type == GROUP_RESOURCE:
+                target = _group_target(image, settings, one, start)
             else:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no configs to change here"
@@ -133,6 +136,19 @@ def _broker_target(
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
     target = _after(start, wanted.changes, keys())
     return check_broker_configs(image, settings, name, target)
+
+
+def _group_target(
+    image: MetadataImage, settings: Settings, wanted: ResourceChange, start: Mapping[str, str]
+) -> dict[str, str]:
+    """All configs of the group as they will be; they may be there before it is (KIP-848)."""
+    if not wanted.resource_name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a group without a name; configs for all groups are the brokers'")
+    target = _after(start, wanted.changes, {name: spec.key for name, spec in group_keys().items()})
+    try:
+        return check_group_configs(current_settings(image, settings), target)
+    except ValueError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _after(start: Mapping[str, str], changes: Sequence[ConfigChange], known: Mapping[str, Key]) -> dict[str, str]:

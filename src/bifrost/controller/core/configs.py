@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bifrost.controller.core.image import EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings, TopicConfig, with_dynamic
@@ -41,10 +41,10 @@ def topic_config_records(topic: str, configs: Mapping[str, str]) -> list[ConfigC
 
 def config_note(change: ConfigChanged) -> str:
     """What to tell whoever set this: mostly that it has no effect yet. Nothing of the brokers' own topics."""
-    if change.resource_type != TOPIC_RESOURCE:
+    if change.resource_type == BROKER_RESOURCE:
         key = keys().get(change.name)
         return key.note if key is not None else ""
-    spec = topic_keys().get(change.name)
+    spec = topic_keys().get(change.name) if change.resource_type == TOPIC_RESOURCE else None
     return spec.key.note if spec is not None and change.resource_name not in INTERNAL_TOPICS else ""
 
 

@@ -39,6 +39,7 @@ from bifrost.controller.core.state import NEVER_FENCED, NOT_SHUTTING_DOWN, Broke
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
 EVERY_BROKER: Final = ""
 
 _NO_CONFIGS: Mapping[str, str] = {}
@@ -123,6 +124,10 @@ class MetadataImage:
     def broker_configs(self, name: str) -> Mapping[str, str]:
         """What is stored for one broker, by its id, or for every broker (`EVERY_BROKER`)."""
         return self.configs.get((BROKER_RESOURCE, name), _NO_CONFIGS)
+
+    def group_configs(self, name: str) -> Mapping[str, str]:
+        """What is stored for one group, which need not exist."""
+        return self.configs.get((GROUP_RESOURCE, name), _NO_CONFIGS)
 
     def colliding_topic(self, name: str) -> str | None:
         """The topic whose name differs from this one only in `.` and `_`, which metric names cannot tell apart."""

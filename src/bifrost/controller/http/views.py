@@ -131,7 +131,7 @@ def topics_page(image: MetadataImage, after: str, limit: int) -> TopicsView:
 def configs_page(image: MetadataImage, after: str, limit: int) -> ConfigsView:
     stored: dict[int, dict[str, Mapping[str, str]]] = {TOPIC_RESOURCE: {}, BROKER_RESOURCE: {}}
     for (kind, name), configs in image.configs.items():
-        if configs:
+        if configs and kind in stored:
             stored[kind][name] = configs
     names, next_after = names_after(stored[TOPIC_RESOURCE], after, limit)
     brokers = {name: _shown(one) for name, one in sorted(stored[BROKER_RESOURCE].items())}

@@ -7,7 +7,7 @@ before it is safe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -57,6 +57,10 @@ class Client(NamedTuple):
     """With a slash before the address, as Java prints it."""
 
 
+def _no_configs(_group_id: str) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(slots=True)
 class Environment:
     """One for each shard."""
@@ -70,3 +74,5 @@ class Environment:
     """For timestamps that others read."""
     new_id: Callable[[], str]
     """A random UUID as text, for the ids of members."""
+    configs_of: Callable[[str], Mapping[str, str]] = _no_configs
+    """What somebody has set for one group."""

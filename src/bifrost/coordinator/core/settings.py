@@ -5,7 +5,8 @@ The cores see these numbers only; which setting of the broker each of them comes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,12 @@ class GroupSettings:
     """`group.consumer.assignment.interval.ms`: an assignment is not followed by the next one sooner (KIP-1263)."""
     consumer_regex_refresh_interval_ms: int = 600_000
     """`group.consumer.regex.refresh.interval.ms`: when patterns are tried again although no topic was created."""
+
+    def of_group(self, configs: Mapping[str, str]) -> GroupSettings:
+        """The same with a consumer group's own configs, which were validated before they were stored."""
+        if not configs:
+            return self
+        values = {
+            f"consumer_{name.removeprefix('consumer.').replace('.', '_')}": int(configs[name]) for name in configs
+        }
+        return replace(self, **values)  # type: ignore[arg-type]  # each of them is a number of milliseconds

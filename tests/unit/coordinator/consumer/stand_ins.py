@@ -96,6 +96,7 @@ class Shard:
         self.monotonic = 1_000
         self.wall = 1_700_000_000_000
         self._ids = 0
+        self.configs: dict[str, dict[str, str]] = {}
         self.start()
 
     def start(self) -> None:
@@ -103,7 +104,13 @@ class Shard:
         self.groups: dict[str, Any] = {}
         self.deadlines = Deadlines()
         environment = Environment(
-            self.journal, self.deadlines, self.topics, lambda: self.monotonic, lambda: self.wall, self._new_id
+            self.journal,
+            self.deadlines,
+            self.topics,
+            lambda: self.monotonic,
+            lambda: self.wall,
+            self._new_id,
+            configs_of=lambda group_id: self.configs.get(group_id, {}),
         )
         self.core = ConsumerGroups(environment, self.groups, self.settings)
 

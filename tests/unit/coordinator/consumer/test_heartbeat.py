@@ -314,3 +314,15 @@ def test_assignments_keep_their_distance(interval_ms: int) -> None:
     shard.pass_ms(interval_ms)
     assert shard.beat("b", second.member_epoch, {}).member_epoch == shard.group.group_epoch
     assert shard.settle("a", "b") == {"a": {"orders": {0, 1}}, "b": {"orders": {2, 3}}}
+
+
+def test_a_group_with_configs_of_its_own_goes_by_them() -> None:
+    shard = Shard()
+    shard.configs["group"] = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    epoch = shard.join("a").member_epoch
+    shard.pass_ms(49_999)
+    assert shard.beat("a", epoch).heartbeat_interval_ms == 7_000
+    shard.configs.clear()
+    assert shard.beat("a", epoch).heartbeat_interval_ms == 5_000
+    shard.pass_ms(45_000)
+    assert "a" not in getattr(shard.groups.get("group"), "members", {}), "the next session is of the usual length"

@@ -136,7 +136,8 @@ class ConsumerGroups:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} is full")
         environment = self._environment
         member_id = request.member_id or environment.new_id()
-        around = Surroundings(environment.topics, self._settings, environment.now_ms(), self._topic_changes)
+        settings = self._settings_of(group.group_id)
+        around = Surroundings(environment.topics, settings, environment.now_ms(), self._topic_changes)
         heartbeat = Heartbeat(group, request, member_id, client, around)
         heartbeat.decide()
         self._write(heartbeat.changes, inherited)
@@ -151,9 +152,12 @@ class ConsumerGroups:
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=heartbeat.member.epoch,
-            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
             assignment=_told(heartbeat.member) if heartbeat.tells_assignment else None,
         )
+
+    def _settings_of(self, group_id: str) -> GroupSettings:
+        return self._settings.of_group(self._environment.configs_of(group_id))
 
     def _find_or_create(self, group_id: str, *, create: bool) -> tuple[ConsumerGroup, Sequence[LogRecord]]:
         """The group, which is not among the others yet if it is new, and what an empty classic one leaves to it."""
@@ -223,7 +227,7 @@ class ConsumerGroups:
     def _set_session(self, group_id: str, member_id: str) -> None:
         self._deadline(
             ("consumer session", group_id, member_id),
-            self._settings.consumer_session_timeout_ms,
+            self._settings_of(group_id).consumer_session_timeout_ms,
             lambda: self._expire(group_id, member_id),
         )
 

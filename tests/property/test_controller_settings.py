@@ -15,6 +15,7 @@ from bifrost.settings.topic import check_override, topic_keys
 # Changing these on their own contradicts the rest or is refused on purpose.
 _TIED = {"listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name"}
 _TIED |= {"controller.listener.names", "process.roles", "log.dir", "log.dirs", "controller.quorum.voters"}
+_TIED |= {"controller.quorum.bootstrap.servers"}
 _TIED |= {"log.cleaner.max.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", "http.listener"}
 
 
@@ -31,7 +32,7 @@ def values_of(key: Key) -> st.SearchStrategy[str]:
         low = -top - 1 if key.at_least is None else int(key.at_least)
         return st.integers(low, top if key.at_most is None else int(key.at_most)).map(str)
     if key.kind is Kind.DOUBLE:
-        return st.floats(key.at_least, key.at_most, allow_nan=False).map(str)
+        return st.floats(key.at_least, key.at_most, allow_nan=False, allow_infinity=False).map(str)
     if key.pattern:
         return st.from_regex(key.pattern, fullmatch=True)
     return st.text(st.characters(codec="ascii", exclude_characters=",", categories=["L", "N"]), min_size=1)

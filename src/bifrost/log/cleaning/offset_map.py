@@ -17,7 +17,7 @@ ENTRY_BYTES: Final = 192
 
 def entries_that_fit(buffer_bytes: int, load_factor: float) -> int:
     """How many keys a map of so much memory takes; at least one, or no cleaning would ever get anywhere."""
-    return max(int(buffer_bytes * load_factor) // ENTRY_BYTES, 1)
+    return max(int(buffer_bytes * min(max(load_factor, 0.0), 1.0)) // ENTRY_BYTES, 1)
 
 
 def digest(key: bytes) -> bytes:

@@ -242,6 +242,25 @@ def test_settings_of_all_brokers_are_read(broker: Server, ask: Callable[..., Any
     assert attempt("config", "get", "--broker", "first").exit_code == 2
 
 
+def test_lists_grow_and_shrink_by_items(ask: Callable[..., Any], run: Run, attempt: Run, topic: str) -> None:
+    def policy() -> str:
+        (found,) = ask("config", "get", "--topic", topic, "cleanup.policy")
+        return str(found["value"])
+
+    told = ask("config", "append", "--topic", topic, "cleanup.policy=compact")
+    assert told == {"topic": topic, "broker": None, "appended": {"cleanup.policy": "compact"}}
+    eventually(lambda: policy() == "delete,compact", "both policies")
+    assert run("config", "subtract", "--topic", topic, "cleanup.policy=delete").stdout == (
+        "cleanup.policy: subtracted delete\n"
+    )
+    eventually(lambda: policy() == "compact", "one policy")
+    run("config", "delete", "--topic", topic, "cleanup.policy")
+    eventually(lambda: policy() == "delete", "the default")
+    refused = attempt("config", "append", "--topic", topic, "retention.ms=1")
+    assert refused.exit_code != 0
+    assert "retention.ms" in refused.stderr
+
+
 def test_settings_of_a_broker_are_read(ask: Callable[..., Any], run: Run) -> None:
     broker_id = str(ask("cluster", "info")["brokers"][0]["id"])
     (found,) = ask("config", "get", "--broker", broker_id, "num.partitions")

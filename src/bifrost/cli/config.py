@@ -128,6 +128,64 @@ def set_(
             typer.echo(f"{name}={value}")
 
 
+Items = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SETTING=ITEM,...",
+        help="Lists, and items of them.",
+        autocompletion=completion.assignments,
+        show_default=False,
+    ),
+]
+
+
+@app.command("append")
+def append(
+    assignments: Items,
+    topic: Topic = None,
+    broker: BrokerId = None,
+    bootstrap: Bootstrap = None,
+    cluster: Cluster = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Add items to settings that are lists; those that are there stay.
+
+    \b
+    $ bifrost config append --topic orders cleanup.policy=compact
+    """
+    _check(topic, broker)
+    settings, broker_id = parse_assignments(assignments, "config append", "cleanup.policy=compact"), _id(broker)
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
+        admin.append_configs(settings, topic=topic, broker=broker_id)
+    _tell_lists("appended", settings, topic, broker_id, as_json=as_json)
+
+
+@app.command("subtract")
+def subtract(
+    assignments: Items,
+    topic: Topic = None,
+    broker: BrokerId = None,
+    bootstrap: Bootstrap = None,
+    cluster: Cluster = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Take items away from settings that are lists; one that is not there is no error.
+
+    \b
+    $ bifrost config subtract --topic orders cleanup.policy=compact
+    """
+    _check(topic, broker)
+    settings, broker_id = parse_assignments(assignments, "config subtract", "cleanup.policy=compact"), _id(broker)
+    with connect(bootstrap, cluster, timeout, command_config) as admin, hogo_lo(DECIDES, admin.bootstrap, timeout):
+        admin.subtract_configs(settings, topic=topic, broker=broker_id)
+    _tell_lists("subtracted", settings, topic, broker_id, as_json=as_json)
+
+
+@app.command("delete", hidden=True)
 @app.command("unset")
 def unset(
     names: Annotated[
@@ -148,6 +206,7 @@ def unset(
 
     \b
     $ bifrost config unset --topic orders retention.ms
+    $ bifrost config delete --topic orders retention.ms
     """
     _check(topic, broker)
     broker_id = _id(broker)
@@ -158,6 +217,15 @@ def unset(
     else:
         for name in names:
             typer.echo(f"{name} has its default again")
+
+
+def _tell_lists(what: str, items: dict[str, str], topic: str | None, broker: int | None, *, as_json: bool) -> None:
+    """Only what was asked for: a broker of Apache Kafka hears of it a moment later, and would tell the old list."""
+    if as_json:
+        print_json({"topic": topic, "broker": broker, what: items})
+    else:
+        for name, value in items.items():
+            typer.echo(f"{name}: {what} {value}")
 
 
 def _check(topic: str | None, broker: str | None) -> None:

@@ -135,6 +135,18 @@ class AsyncAdmin:
         """Change some settings and leave the others as they are."""
         await asyncio.to_thread(self._admin.set_configs, settings, topic=topic, broker=broker)
 
+    async def append_configs(
+        self, settings: Mapping[str, object], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
+        """Add items to settings that are lists."""
+        await asyncio.to_thread(self._admin.append_configs, settings, topic=topic, broker=broker)
+
+    async def subtract_configs(
+        self, settings: Mapping[str, object], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
+        """Take items away from settings that are lists."""
+        await asyncio.to_thread(self._admin.subtract_configs, settings, topic=topic, broker=broker)
+
     async def unset_configs(
         self, names: str | Iterable[str], *, topic: str | None = None, broker: int | None = None
     ) -> None:

@@ -54,6 +54,29 @@ class ConfigAdmin(ClusterAdmin):
 
         self._alter({key: setting_text(value) for key, value in settings.items()}, AlterConfigOpType.SET, topic, broker)
 
+    def append_configs(
+        self, settings: Mapping[str, object], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
+        """Add items to settings that are lists; what is there already stays as it is.
+
+        >>> admin.append_configs({"cleanup.policy": "compact"}, topic="readings")
+        """
+        from confluent_kafka.admin import AlterConfigOpType
+
+        self._alter({key: setting_text(one) for key, one in settings.items()}, AlterConfigOpType.APPEND, topic, broker)
+
+    def subtract_configs(
+        self, settings: Mapping[str, object], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
+        """Take items away from settings that are lists; what is not there is no error.
+
+        >>> admin.subtract_configs({"cleanup.policy": "compact"}, topic="readings")
+        """
+        from confluent_kafka.admin import AlterConfigOpType
+
+        changes = {key: setting_text(one) for key, one in settings.items()}
+        self._alter(changes, AlterConfigOpType.SUBTRACT, topic, broker)
+
     def unset_configs(self, names: str | Iterable[str], *, topic: str | None = None, broker: int | None = None) -> None:
         """Give some settings back their defaults. A name that there is not is refused: a cluster would not mind."""
         from confluent_kafka.admin import AlterConfigOpType

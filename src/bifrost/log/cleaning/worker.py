@@ -23,7 +23,7 @@ from bifrost.log.names import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX,
 from bifrost.log.scan import LENGTH_END, DamagedBatchError
 from bifrost.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatchError, check_crc, read_header
 
-_SYNC_BYTES: Final = 4 << 20
+_SYNC_BYTES: Final = 1 << 20
 """Written before the disk is asked to keep up: one great sync at the end would hold up everybody's small ones."""
 _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 

@@ -45,7 +45,12 @@ def test_copies_agree_whatever_happens(first: int) -> None:
     verdicts = [play(Task(seed, about="copies")) for seed in range(first, first + IN_ONE_TEST)]
     assert [verdict.report for verdict in verdicts if verdict.report] == []
     seen = sum((Counter(verdict.seen) for verdict in verdicts), Counter[str]())
-    assert {"partition leaders", "commits", "acknowledged", "cuts", "change of ISRs"} <= seen.keys()
+    assert {"partition leaders", "commits", "acknowledged", "change of ISRs"} <= seen.keys()
+
+
+def test_some_of_them_have_logs_that_part() -> None:
+    """One in eight, which is too few for every batch of them. A change of the code may move what seeds do."""
+    assert any(play(Task(seed, about="copies")).seen.get("cuts") for seed in (6, 38, 4, 16, 33))
 
 
 @pytest.mark.parametrize("layout", KINDS)

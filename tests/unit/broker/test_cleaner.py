@@ -75,7 +75,7 @@ def fill(hosting: Hosting, name: str = "orders") -> None:
     partition = hosting.partition(name)
     for number in range(4):
         batch = memoryview(encode_batch([(NOW, b"key", b"%d" % number * 40, ())]))
-        partition.append(batch, acks=-1, api_version=9, transactional_id=None, now_ms=NOW)
+        partition.append(batch, acks=-1, api_version=9, transactional_id=None, now_ms=NOW, opened=True)
     partition.log.flush()
 
 

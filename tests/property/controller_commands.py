@@ -15,6 +15,7 @@ from bifrost.controller.core.brokers import register_broker, unregister_broker
 from bifrost.controller.core.cluster import open_cluster
 from bifrost.controller.core.config_changes import ConfigChange, ResourceChange, alter_configs
 from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.directories import Assigned, assign_directories
 from bifrost.controller.core.elect_leaders import elect_leaders, rebalance_leaders
 from bifrost.controller.core.heartbeats import BrokerStart, Heartbeat, fence_broker, heartbeat
 from bifrost.controller.core.image import Located, MetadataImage
@@ -25,7 +26,7 @@ from bifrost.controller.core.reassignments import TopicMoves, WantedMove, alter_
 from bifrost.controller.core.topics import NewTopic, TopicRef, create_topics, delete_topics
 from bifrost.controller.core.unclean_elections import LogEnd, Survivors, lost_partitions, recover_partitions
 from bifrost.settings import Settings
-from tests.unit.controller.stand_ins import CLUSTER, registration, topic_id
+from tests.unit.controller.stand_ins import CLUSTER, directory_of, registration, topic_id
 
 Command = Callable[[MetadataImage, int], Decision[Any]]
 
@@ -84,17 +85,24 @@ def altering_configs(wanted: list[ResourceChange], replace: bool, validate_only:
     return lambda image, _: alter_configs(image, SETTINGS, wanted, replace=replace, validate_only=validate_only)
 
 
-def registering(broker: int, fenced: bool, clean: bool, alive: bool) -> Command:
+def registering(broker: int, fenced: bool, clean: bool, alive: bool, directories: int) -> Command:
     def decide(image: MetadataImage, fresh: int) -> Decision[Any]:
         known = image.brokers.get(broker)
-        previous = known.epoch if known and clean else -1
-        asked = registration(broker, start=fresh, rack=f"r{broker % 2}", previous_epoch=previous)
+        asked = registration(
+            broker,
+            start=fresh,
+            rack=f"r{broker % 2}",
+            previous_epoch=known.epoch if known and clean else -1,
+            directories=tuple(directory_of(broker, number) for number in range(directories)),
+        )
         return register_broker(image, asked, fenced=fenced, session_alive=alive)
 
     return decide
 
 
-def beating(broker: int, want_fence: bool, want_shut_down: bool, seen: bool, others_saw: bool) -> Command:
+def beating(
+    broker: int, want_fence: bool, want_shut_down: bool, seen: bool, others_saw: bool, failed: int | None = None
+) -> Command:
     def decide(image: MetadataImage, _: int) -> Decision[Any]:
         known = image.brokers.get(broker)
         asked = Heartbeat(
@@ -103,9 +111,23 @@ def beating(broker: int, want_fence: bool, want_shut_down: bool, seen: bool, oth
             metadata_offset=image.offset if seen else 0,
             want_fence=want_fence,
             want_shut_down=want_shut_down,
+            failed_directories=() if failed is None else (directory_of(broker, failed),),
         )
         others = {BrokerStart(one.broker_id, one.epoch): image.offset for one in image.brokers.values() if others_saw}
         return heartbeat(image, asked, others)
+
+    return decide
+
+
+def assigning(broker: int, pick: int, number: int, count: int) -> Command:
+    """A broker says that some replicas are in one of its directories; not all of them need be its own."""
+
+    def decide(image: MetadataImage, _: int) -> Decision[Any]:
+        known = image.brokers.get(broker)
+        places = [(topic.topic_id, index) for topic in image.topics.values() for index in range(len(topic.partitions))]
+        wanted = [Assigned(directory_of(broker, number), *place) for place in places[pick : pick + count]]
+        wanted.append(Assigned(directory_of(broker, number), topic_id(77), 0))
+        return assign_directories(image, wanted, broker_id=broker, broker_epoch=known.epoch if known else 0)
 
     return decide
 
@@ -199,7 +221,9 @@ LIVES: st.SearchStrategy[Command] = st.one_of(
     st.builds(beating, BROKERS, st.just(False), st.just(False), st.just(True), st.booleans()),
     st.builds(beating, BROKERS, st.just(False), st.just(False), st.just(True), st.booleans()),
     st.builds(beating, BROKERS, SELDOM, st.booleans(), st.booleans(), st.booleans()),
-    st.builds(registering, BROKERS, st.booleans(), st.booleans(), SELDOM),
+    st.builds(registering, BROKERS, st.booleans(), st.booleans(), SELDOM, st.integers(0, 2)),
+    st.builds(beating, BROKERS, st.just(False), SELDOM, st.just(True), st.booleans(), st.integers(0, 2)),
+    st.builds(assigning, BROKERS, st.integers(0, 5), st.integers(0, 2), st.integers(1, 6)),
     BROKERS.map(fencing),
     st.tuples(BROKERS, SELDOM).map(
         lambda it: lambda image, _: unregister_broker(image, it[0] if it[1] else 9),

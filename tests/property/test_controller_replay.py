@@ -33,6 +33,7 @@ def check(image: MetadataImage) -> None:
             assert part.isr, "an ISR is never empty: its last member may come back"
             assert part.leader == -1 or part.leader in part.isr
             assert len(set(part.replicas)) == len(part.replicas)
+            assert len(part.directories) in (0, len(part.replicas)), "every replica is somewhere, or nobody knows"
             assert part.leader_epoch <= part.partition_epoch
             check_move(part)
 
@@ -51,7 +52,10 @@ def check_leaders(image: MetadataImage) -> None:
     assert active == image.active_brokers()
     for key, part in _partitions(image).items():
         assert part.leader == -1 or part.leader in active, f"{key} is led by a broker that is away"
-        assert part.leader != -1 or not set(part.isr) & active, f"nobody leads {key}, and somebody could"
+        sound = {one for one in active if image.brokers[one].has_online(part.directory_of(one))}
+        assert part.leader == -1 or part.leader in sound, f"{key} is led from a directory that has failed"
+        assert part.leader != -1 or not set(part.isr) & sound, f"nobody leads {key}, and somebody could"
+        assert len(part.isr) == 1 or set(part.isr) <= sound, f"a replica whose directory has failed holds {key} back"
         assert len(part.isr) == 1 or set(part.isr) <= active, f"a broker that is away holds {key} back"
 
 

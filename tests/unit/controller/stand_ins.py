@@ -63,7 +63,14 @@ def topic_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def registration(broker_id: int, start: int = 1, *, rack: str | None = None, previous_epoch: int = -1) -> Registration:
+def registration(
+    broker_id: int,
+    start: int = 1,
+    *,
+    rack: str | None = None,
+    previous_epoch: int = -1,
+    directories: tuple[bytes, ...] = (),
+) -> Registration:
     return Registration(
         broker_id=broker_id,
         cluster_id=CLUSTER,
@@ -71,7 +78,13 @@ def registration(broker_id: int, start: int = 1, *, rack: str | None = None, pre
         endpoints=(Endpoint("PLAINTEXT", f"host{broker_id}", 9092),),
         rack=rack,
         previous_epoch=previous_epoch,
+        directories=directories,
     )
+
+
+def directory_of(broker_id: int, number: int = 0) -> bytes:
+    """The id of one of a broker's log directories."""
+    return topic_id(1_000_000 + 10 * broker_id + number)
 
 
 def place(

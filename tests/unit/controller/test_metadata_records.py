@@ -9,6 +9,7 @@ from tests.unit.controller.stand_ins import topic_id
 from bifrost.controller.core.records import (
     DIED,
     UNSAID,
+    BrokerDirectoriesChanged,
     BrokerFenced,
     BrokerRegistered,
     BrokerRestored,
@@ -39,7 +40,7 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     (ClusterCreated("c"), "01919201a163"),
     (
         BrokerRegistered(3, ID, (Endpoint("PLAINTEXT", "h", 9092),), "r"),
-        "0191960203c410000102030405060708090a0b0c0d0e0f9194a9504c41494e54455854a168cd2384a9504c41494e54455854a172c2",
+        "0191970203c410000102030405060708090a0b0c0d0e0f9194a9504c41494e54455854a168cd2384a9504c41494e54455854a172c290",
     ),
     (BrokerFenced(3, DIED), "019193030302"),
     (BrokerUnfenced(3), "0191920403"),
@@ -47,19 +48,19 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     (TopicDeleted(ID), "01919206c410000102030405060708090a0b0c0d0e0f"),
     (
         PartitionCreated(ID, 1, (1, 2), (1,), 1),
-        "01919a07c410000102030405060708090a0b0c0d0e0f0192010291010100009090",
+        "01919b07c410000102030405060708090a0b0c0d0e0f019201029101010000909090",
     ),
     (
-        PartitionCreated(ID, 1, (1, 2), (1,), 1, adding=(1,), removing=(2,)),
-        "01919a07c410000102030405060708090a0b0c0d0e0f01920102910101000091019102",
+        PartitionCreated(ID, 1, (1, 2), (1,), 1, adding=(1,), removing=(2,), directories=(ID,)),
+        "01919b07c410000102030405060708090a0b0c0d0e0f0192010291010100009101910291c410000102030405060708090a0b0c0d0e0f",
     ),
     (
         PartitionChanged(ID, 1, leader=2, isr=(2,)),
-        "01919808c410000102030405060708090a0b0c0d0e0f01029102c0c0c0",
+        "01919908c410000102030405060708090a0b0c0d0e0f01029102c0c0c0c0",
     ),
     (
         PartitionChanged(ID, 1, replicas=(2, 1), adding=(2,), removing=()),
-        "01919808c410000102030405060708090a0b0c0d0e0f01c0c0920201910290",
+        "01919908c410000102030405060708090a0b0c0d0e0f01c0c0920201910290c0",
     ),
     (ConfigChanged(2, "t", "retention.ms", "5"), "0191950902a174ac726574656e74696f6e2e6d73a135"),
     (ProducerIdsAllocated(3, 1000), "0191930a03cd03e8"),
@@ -67,10 +68,11 @@ GOLDEN: list[tuple[MetadataRecord, str]] = [
     (BrokerShuttingDown(3), "0191920c03"),
     (
         BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1, 9),
-        "0191990d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff09",
+        "01919a0d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff0990",
     ),
     (TopicRestored(ID, 9), "0191930ec410000102030405060708090a0b0c0d0e0f09"),
     (SnapshotEnded(4, 1000, 70), "0191940f04cd03e846"),
+    (BrokerDirectoriesChanged(3, (ID,)), "019193120391c410000102030405060708090a0b0c0d0e0f"),
 ]
 
 # Written before a record got more fields.
@@ -83,6 +85,22 @@ EARLIER: list[tuple[MetadataRecord, str]] = [
     (
         PartitionChanged(ID, 1, leader=2, isr=(2,)),
         "01919608c410000102030405060708090a0b0c0d0e0f01029102c0",
+    ),
+    (
+        BrokerRegistered(3, ID, (Endpoint("PLAINTEXT", "h", 9092),), "r"),
+        "0191960203c410000102030405060708090a0b0c0d0e0f9194a9504c41494e54455854a168cd2384a9504c41494e54455854a172c2",
+    ),
+    (
+        PartitionCreated(ID, 1, (1, 2), (1,), 1, adding=(1,), removing=(2,)),
+        "01919a07c410000102030405060708090a0b0c0d0e0f01920102910101000091019102",
+    ),
+    (
+        PartitionChanged(ID, 1, replicas=(2, 1), adding=(2,), removing=()),
+        "01919808c410000102030405060708090a0b0c0d0e0f01c0c0920201910290",
+    ),
+    (
+        BrokerRestored(3, 7, ID, (Endpoint("P", "h", 1),), None, True, -1, 9),
+        "0191990d0307c410000102030405060708090a0b0c0d0e0f9194a150a16801a9504c41494e54455854c0c3ff09",
     ),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bifrost.controller.core.elections import default_directories
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import PartitionCreated
@@ -95,5 +96,6 @@ def partition_records(
     records = []
     for partition, replicas in enumerate(assignments, first_partition):
         isr = tuple(broker for broker in replicas if broker in active)
-        records.append(PartitionCreated(topic_id, partition, tuple(replicas), isr, isr[0]))
+        directories = default_directories(image, replicas)
+        records.append(PartitionCreated(topic_id, partition, tuple(replicas), isr, isr[0], directories=directories))
     return records

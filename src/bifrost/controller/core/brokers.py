@@ -16,7 +16,7 @@ from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.elections import broker_leaves, broker_restarts
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import BrokerRegistered, BrokerUnregistered, Endpoint, MetadataRecord
-from bifrost.controller.core.state import Broker
+from bifrost.controller.core.state import RESERVED_DIRECTORIES, Broker
 from bifrost.errors import ApiError, ErrorCode
 
 UNKNOWN_EPOCH = -1
@@ -35,6 +35,7 @@ class Registration:
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     previous_epoch: int = UNKNOWN_EPOCH
+    directories: tuple[bytes, ...] = ()  # the ids of its log directories, those that work
 
 
 def register_broker(
@@ -58,16 +59,20 @@ def register_broker(
         )
     if not asked.endpoints:
         raise ApiError(ErrorCode.INVALID_REGISTRATION, f"broker {asked.broker_id} has no listener to be reached at")
+    _check_directories(image, asked)
     if known is not None and known.incarnation == asked.incarnation:
         return Decision((), None)  # the answer to an earlier try was lost
     records: list[MetadataRecord] = [
-        BrokerRegistered(asked.broker_id, asked.incarnation, asked.endpoints, asked.rack, fenced)
+        BrokerRegistered(
+            asked.broker_id, asked.incarnation, asked.endpoints, asked.rack, fenced, directories=asked.directories
+        )
     ]
     if fenced:
         # Also after a clean stop: what its predecessor led needs a leader while this one is fenced.
         records += broker_leaves(image, asked.broker_id)
     else:
-        records += broker_restarts(image, asked.broker_id, clean=_stopped_in_order(known, asked))
+        clean = _stopped_in_order(known, asked)
+        records += broker_restarts(image, asked.broker_id, clean=clean, directories=asked.directories)
     return Decision(records, None)
 
 
@@ -93,6 +98,20 @@ def check_registered(image: MetadataImage, *, broker_id: int, broker_epoch: int)
             f"broker {broker_id} is registered with epoch {broker.epoch}, not {broker_epoch}",
         )
     return broker
+
+
+def _check_directories(image: MetadataImage, asked: Registration) -> None:
+    """Each directory is one broker's: two that claim the same id have a copied disk (KIP-858)."""
+    problem = None
+    if len(set(asked.directories)) < len(asked.directories):
+        problem = "names a log directory twice"
+    elif any(int.from_bytes(directory) < RESERVED_DIRECTORIES for directory in asked.directories):
+        problem = "names a log directory by an id that is nobody's"
+    for other in image.brokers.values():
+        if other.broker_id != asked.broker_id and set(other.directories).intersection(asked.directories):
+            problem = f"has the same log directory as broker {other.broker_id}"
+    if problem is not None:
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, f"broker {asked.broker_id} {problem}")
 
 
 def _stopped_in_order(known: Broker | None, asked: Registration) -> bool:

@@ -9,15 +9,15 @@ Deciding reads the image and changes nothing; only what is not led as asked is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from bifrost.controller.core.decision import Decision
-from bifrost.controller.core.elections import new_leader
+from bifrost.controller.core.elections import electable, new_leader
 from bifrost.controller.core.image import Located, MetadataImage
 from bifrost.controller.core.records import NO_LEADER, PartitionChanged
-from bifrost.controller.core.unclean_elections import LogEnd, longest_log
+from bifrost.controller.core.unclean_elections import LogEnd, longest_log, unclean_leader
 from bifrost.errors import ApiError, ErrorCode
 
 LogEnds = Mapping[tuple[bytes, int], Mapping[int, LogEnd]]
@@ -65,10 +65,10 @@ def elect_leaders(
         try:
             located = _find(image, name, partition)
             if election_type == ElectionType.PREFERRED:
-                changes.append(_elect_preferred(located, live))
+                changes.append(_elect_preferred(located, electable(image, located.state, live)))
             else:
                 answers = log_ends.get((located.topic.topic_id, partition), {})
-                changes.append(_elect_uncleanly(located, live, answers))
+                changes.append(_elect_uncleanly(image, located, live, answers))
             results[name, partition] = ElectionResult(name, partition)
         except ApiError as error:
             results[name, partition] = ElectionResult(name, partition, error.code, error.detail or None)
@@ -88,8 +88,11 @@ def rebalance_leaders(image: MetadataImage, *, imbalance_percentage: int, electi
         if count * 100 <= imbalance_percentage * image.index.preferred.get(broker_id, 0):
             continue
         in_sync = image.index.in_sync(broker_id)
-        electable = {topic_id: bits & in_sync.get(topic_id, 0) for topic_id, bits in missing.items()}
-        for located in image.locate(electable):
+        waiting = {topic_id: bits & in_sync.get(topic_id, 0) for topic_id, bits in missing.items()}
+        broker = image.brokers[broker_id]
+        for located in image.locate(waiting):
+            if not broker.has_online(located.state.directory_of(broker_id)):
+                continue
             if len(changes) == elections_max:
                 return Decision(changes, True)
             changes.append(new_leader(located, broker_id))
@@ -114,7 +117,7 @@ def _find(image: MetadataImage, name: str, partition: int) -> Located:
     return Located(image.topics[name], partition, state)
 
 
-def _elect_preferred(located: Located, live: frozenset[int]) -> PartitionChanged:
+def _elect_preferred(located: Located, live: Container[int]) -> PartitionChanged:
     state = located.state
     preferred = state.replicas[0]
     if state.leader == preferred:
@@ -125,13 +128,16 @@ def _elect_preferred(located: Located, live: frozenset[int]) -> PartitionChanged
     return new_leader(located, preferred)
 
 
-def _elect_uncleanly(located: Located, live: frozenset[int], log_ends: Mapping[int, LogEnd]) -> PartitionChanged:
-    topic, partition, state = located
+def _elect_uncleanly(
+    image: MetadataImage, located: Located, live: frozenset[int], log_ends: Mapping[int, LogEnd]
+) -> PartitionChanged:
+    state = located.state
     if state.has_leader:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {state.leader} leads")
     leader = longest_log(state, live, log_ends)
     if leader == NO_LEADER:
-        leader = next((broker for broker in state.replicas if broker in live), NO_LEADER)
+        sound = electable(image, state, live)
+        leader = next((broker for broker in state.replicas if broker in sound), NO_LEADER)
     if leader == NO_LEADER:
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is available")
-    return PartitionChanged(topic.topic_id, partition, leader=leader, isr=(leader,))
+    return unclean_leader(image, located, leader)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from bifrost.controller.core.brokers import check_registered
 from bifrost.controller.core.decision import Decision
+from bifrost.controller.core.directories import directories_fail
 from bifrost.controller.core.elections import broker_leaves, broker_returns
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import (
@@ -140,6 +141,7 @@ class Heartbeat:
     metadata_offset: int  # of the last change that it has applied
     want_fence: bool = False
     want_shut_down: bool = False
+    failed_directories: tuple[bytes, ...] = ()  # since it started
 
 
 class HeartbeatAnswer(NamedTuple):
@@ -159,8 +161,10 @@ def heartbeat(
     """
     broker = check_registered(image, broker_id=asked.broker_id, broker_epoch=asked.broker_epoch)
     caught_up = asked.metadata_offset >= max(broker.epoch, broker.fenced_at)
-    records: list[MetadataRecord] = []
+    records = directories_fail(image, broker, asked.failed_directories)
     fenced, go = broker.fenced, False
+    if records:  # whatever else it wants is decided when this has happened, by what it says next
+        return Decision(records, HeartbeatAnswer(caught_up, fenced, go))
     if broker.fenced:
         go = asked.want_shut_down
         if caught_up and not asked.want_fence and not asked.want_shut_down:

@@ -15,6 +15,7 @@ import msgspec
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.partition_index import PartitionIndex, partitions_of
 from bifrost.controller.core.records import (
+    BrokerDirectoriesChanged,
     BrokerFenced,
     BrokerRegistered,
     BrokerRestored,
@@ -59,6 +60,7 @@ class MetadataImage:
 
     __slots__ = (
         "_collisions",
+        "_directory_sets",
         "_own_topics",
         "_replica_sets",
         "brokers",
@@ -90,6 +92,7 @@ class MetadataImage:
         self.partitions_created = 0  # ever, so that placement goes on where it stopped
         self._collisions: dict[str, str] = {}
         self._replica_sets: dict[tuple[int, ...], tuple[int, ...]] = {}  # one object for each distinct set
+        self._directory_sets: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
         self._own_topics: set[bytes] = set()  # those that no copy of this image shares
 
     def __eq__(self, other: object) -> bool:
@@ -151,6 +154,7 @@ class MetadataImage:
         twin.partitions_created = self.partitions_created
         twin._collisions = self._collisions.copy()
         twin._replica_sets = self._replica_sets.copy()
+        twin._directory_sets = self._directory_sets.copy()
         return twin
 
     def become(self, other: MetadataImage) -> None:
@@ -186,7 +190,15 @@ class MetadataImage:
         self.cluster_id = record.cluster_id
 
     def _broker_registered(self, record: BrokerRegistered, delta: Delta) -> None:
-        broker = Broker(record.broker_id, self.offset, record.incarnation, record.endpoints, record.rack, record.fenced)
+        broker = Broker(
+            record.broker_id,
+            self.offset,
+            record.incarnation,
+            record.endpoints,
+            record.rack,
+            record.fenced,
+            directories=record.directories,
+        )
         self._set_broker(broker, delta)
 
     def _broker_fenced(self, record: BrokerFenced, delta: Delta) -> None:
@@ -198,6 +210,10 @@ class MetadataImage:
     def _broker_shutting_down(self, record: BrokerShuttingDown, delta: Delta) -> None:
         assert self.brokers[record.broker_id].active, f"broker {record.broker_id} has gone already"
         self._change_broker(record.broker_id, delta, shutdown_offset=self.offset)
+
+    def _broker_directories_changed(self, record: BrokerDirectoriesChanged, delta: Delta) -> None:
+        known = self.brokers[record.broker_id]
+        self._set_broker(msgspec.structs.replace(known, directories=record.directories), delta)
 
     def _broker_unregistered(self, record: BrokerUnregistered, delta: Delta) -> None:
         broker = self.brokers.pop(record.broker_id)
@@ -234,6 +250,7 @@ class MetadataImage:
             record.partition_epoch,
             self._share(record.adding),
             self._share(record.removing),
+            self._share_directories(record.directories),
         )
         topic.partitions.append(after)
         topic.changed_at = self.offset
@@ -252,6 +269,7 @@ class MetadataImage:
             before.partition_epoch + 1,
             before.adding if record.adding is None else self._share(record.adding),
             before.removing if record.removing is None else self._share(record.removing),
+            self._share_directories(directories_after(before, record)),
         )
         topic.partitions[record.partition] = after
         topic.changed_at = self.offset
@@ -299,6 +317,7 @@ class MetadataImage:
             record.fenced,
             record.shutdown_offset,
             record.fenced_at,
+            record.directories,
         )
         self._set_broker(broker, delta)
 
@@ -345,6 +364,19 @@ class MetadataImage:
     def _share(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
         return self._replica_sets.setdefault(replicas, replicas)
 
+    def _share_directories(self, directories: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        return self._directory_sets.setdefault(directories, directories)
+
+
+def directories_after(before: Partition, record: PartitionChanged) -> tuple[bytes, ...]:
+    """The directories of a partition's replicas. Where replicas change and nobody says, those that stay stay where they
+    are (Kafka: PartitionRegistration.merge)."""
+    if record.directories is not None:
+        return record.directories
+    if record.replicas is None or not before.directories:
+        return before.directories
+    return tuple(before.directory_of(broker) for broker in record.replicas)
+
 
 _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] = {
     ClusterCreated: MetadataImage._cluster_created,
@@ -364,4 +396,5 @@ _APPLY: dict[type[MetadataRecord], Callable[[MetadataImage, Any, Delta], None]] 
     SnapshotEnded: MetadataImage._snapshot_ended,
     ClientQuotaChanged: MetadataImage._client_quota_changed,
     FeatureLevelChanged: MetadataImage._feature_level_changed,
+    BrokerDirectoriesChanged: MetadataImage._broker_directories_changed,
 }

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from bifrost.controller.core.elections import elected
-from bifrost.controller.core.image import Located
+from bifrost.controller.core.elections import default_directories, electable, elected
+from bifrost.controller.core.image import Located, MetadataImage
 from bifrost.controller.core.records import PartitionChanged
 
 
@@ -27,14 +27,18 @@ class Layout(NamedTuple):
     removing: tuple[int, ...] = ()
 
 
-def partition_change(located: Located, wanted: Layout, live: Container[int]) -> PartitionChanged | None:
+def partition_change(
+    image: MetadataImage, located: Located, wanted: Layout, live: Container[int]
+) -> PartitionChanged | None:
     """The change that brings a partition there, and on to the end of its move if it can end; None if it is there."""
     topic, partition, state = located
     replicas, members, adding, removing = _completed(wanted)
     # In the order of the assignment, so that one set of members is always one tuple.
     isr = tuple(broker for broker in replicas if broker in members)
     assert isr, f"{topic.name}-{partition}: an ISR is never empty"
-    leader = elected(msgspec.structs.replace(state, replicas=replicas), isr, live)
+    directories = state.directories if replicas == state.replicas else default_directories(image, replicas, state)
+    after = msgspec.structs.replace(state, replicas=replicas, directories=directories)
+    leader = elected(after, isr, electable(image, after, live))
     leaves = any(broker not in replicas for broker in state.replicas)
     change = PartitionChanged(
         topic.topic_id,
@@ -44,6 +48,7 @@ def partition_change(located: Located, wanted: Layout, live: Container[int]) -> 
         _if_new(replicas, state.replicas),
         _if_new(adding, state.adding),
         _if_new(removing, state.removing),
+        None if directories == state.directories else directories,
     )
     return None if change == PartitionChanged(topic.topic_id, partition) else change
 

@@ -4,7 +4,8 @@ The leader may count on a new ISR only once it is committed here, because the ne
 one. So whatever the leader did not know when it asked must be found out: every state of a partition has an epoch, every
 start of a broker has one, and a request that names another is refused. Checks come in the order of Kafka's
 ReplicationControlManager.validateAlterPartitionData, versions 2 and 3: topics by id, and in 3 the epochs of members
-(KIP-903).
+(KIP-903). A replica whose directory has failed is no member either, which Kafka does not check: were it the last one,
+nobody could lead (`directories.py`).
 
 The leader is a member of the new ISR and active, so it leads on, unless the new ISR ends a move of replicas by which
 the leader goes (`moves.py`): then the ISR is taken, and the leader is told NEW_LEADER_ELECTED. The recovery state after
@@ -90,7 +91,8 @@ def alter_partitions(
                 continue
             state = located.state
             members = {member.broker_id for member in asked.isr}
-            change = partition_change(located, Layout(state.replicas, members, state.adding, state.removing), live)
+            layout = Layout(state.replicas, members, state.adding, state.removing)
+            change = partition_change(image, located, layout, live)
             if change is not None:
                 changes[topic_id, asked.partition] = change
             answers.append(_answer(located, change))
@@ -162,5 +164,7 @@ def _check_isr(image: MetadataImage, state: Partition, asked: IsrChange) -> None
             problem = "is fenced"
         elif broker_epoch not in (UNKNOWN_EPOCH, broker.epoch):
             problem = f"has epoch {broker.epoch}, not {broker_epoch}"
+        elif not broker.has_online(state.directory_of(broker_id)):
+            problem = "has lost the directory of its replica, and has not said where there is another"
         if problem:
             raise ApiError(ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} {problem}")

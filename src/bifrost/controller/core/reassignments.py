@@ -86,7 +86,7 @@ def alter_reassignments(
                     if not allow_replication_factor_change:
                         _check_count(located, replicas)
                     layout = _with_move(located.state, tuple(replicas))
-                changes[name, partition] = partition_change(located, layout, live)
+                changes[name, partition] = partition_change(image, located, layout, live)
                 answers.append(MoveResult(partition))
             except ApiError as error:
                 answers.append(MoveResult(partition, error.code, error.detail))

@@ -63,6 +63,7 @@ class BrokerRegistered(msgspec.Struct, frozen=True, array_like=True, gc=False, t
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     fenced: bool = False
+    directories: tuple[bytes, ...] = ()  # the ids of its log directories; none: it did not tell
 
 
 class BrokerFenced(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=3):
@@ -103,6 +104,7 @@ class PartitionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False, t
     partition_epoch: int = 0
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()  # of its replicas, in their order; none: nobody knows any of them
 
 
 class PartitionChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=8):
@@ -119,6 +121,7 @@ class PartitionChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, t
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
+    directories: tuple[bytes, ...] | None = None  # as replicas are after the change
 
 
 class ConfigChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=9):
@@ -161,6 +164,7 @@ class BrokerRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag
     fenced: bool
     shutdown_offset: int
     fenced_at: int = -1
+    directories: tuple[bytes, ...] = ()
 
 
 class TopicRestored(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=14):
@@ -193,6 +197,13 @@ class FeatureLevelChanged(msgspec.Struct, frozen=True, array_like=True, gc=False
     level: int
 
 
+class BrokerDirectoriesChanged(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=18):
+    """Some of a broker's log directories have failed; these are left (KIP-858)."""
+
+    broker_id: int
+    directories: tuple[bytes, ...]
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -211,6 +222,7 @@ MetadataRecord = (
     | SnapshotEnded
     | ClientQuotaChanged
     | FeatureLevelChanged
+    | BrokerDirectoriesChanged
 )
 
 _encoder = msgspec.msgpack.Encoder()

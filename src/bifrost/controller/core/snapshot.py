@@ -100,6 +100,7 @@ def _broker_record(broker: Broker) -> BrokerRestored:
         broker.fenced,
         broker.shutdown_offset,
         broker.fenced_at,
+        broker.directories,
     )
 
 
@@ -116,5 +117,6 @@ def _topic_records(topic: Topic) -> Iterator[MetadataRecord]:
             state.partition_epoch,
             state.adding,
             state.removing,
+            state.directories,
         )
     yield TopicRestored(topic.topic_id, topic.changed_at)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -16,6 +17,15 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 METADATA_TOPIC = "__cluster_metadata"
 NOT_SHUTTING_DOWN: Final = -1
 NEVER_FENCED: Final = -1
+
+# Log directories have ids. The first hundred are no directory's (Kafka: DirectoryId).
+UNKNOWN_DIRECTORY: Final = bytes(16)
+"""In Kafka: of replicas from before directories had ids. Nothing is held against it."""
+UNASSIGNED_DIRECTORY: Final = (1).to_bytes(16)
+"""Where the replica is, its broker has yet to say."""
+LOST_DIRECTORY: Final = (2).to_bytes(16)
+"""One that is certain to be offline."""
+RESERVED_DIRECTORIES: Final = 100
 
 
 class Partition(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +42,13 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
     partition_epoch: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()  # of the replicas, in their order; empty while no broker has told (KIP-858)
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """Which of the broker's directories holds its replica, as far as the cluster knows."""
+        if not self.directories or broker_id not in self.replicas:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(broker_id)]
 
     @property
     def has_leader(self) -> bool:
@@ -64,6 +81,7 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
     fenced: bool
     shutdown_offset: int = NOT_SHUTTING_DOWN  # the others must have seen this change before it may go
     fenced_at: int = NEVER_FENCED  # it must have seen this change before it takes part again
+    directories: tuple[bytes, ...] = ()  # the ids of those of its log directories that work; empty: it has never told
 
     @property
     def shutting_down(self) -> bool:
@@ -74,9 +92,20 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
         """Whether it may lead and be in sync (Kafka: ClusterControlManager.isActive)."""
         return not self.fenced and self.shutdown_offset == NOT_SHUTTING_DOWN
 
+    def has_online(self, directory: bytes) -> bool:
+        """Whether this directory works; one of which nothing is known does (Kafka: DirectoryId.isOnline)."""
+        return is_online(directory, self.directories)
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """Where to reach it through the listener of that name."""
         return next((one for one in self.endpoints if one.listener == listener), None)
+
+
+def is_online(directory: bytes, working: Collection[bytes]) -> bool:
+    """Whether a replica's directory is one of those that work on its broker, as far as anybody knows."""
+    if directory == LOST_DIRECTORY:
+        return False
+    return directory in (UNASSIGNED_DIRECTORY, UNKNOWN_DIRECTORY) or not working or directory in working
 
 
 class Topic(msgspec.Struct):

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from bifrost.controller.core.configs import current_settings
 from bifrost.controller.core.decision import Decision
-from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.image import Located, MetadataImage
 from bifrost.controller.core.records import NO_LEADER, PartitionChanged
-from bifrost.controller.core.state import Partition
+from bifrost.controller.core.state import UNASSIGNED_DIRECTORY, Partition
 from bifrost.settings import Settings, TopicConfig
 
 _SWITCH = "unclean.leader.election.enable"
@@ -94,9 +94,21 @@ def recover_partitions(
             or not allows_unclean(image, defaults, topic.name)
         ):
             continue
-        changes[topic_id, partition] = PartitionChanged(topic_id, partition, leader=leader, isr=(leader,))
+        changes[topic_id, partition] = unclean_leader(image, Located(topic, partition, state), leader)
         recovered.append(Recovered(topic.name, partition, leader, log_ends[leader]))
     return Decision([*changes.values()], recovered)
+
+
+def unclean_leader(image: MetadataImage, located: Located, leader: int) -> PartitionChanged:
+    """This replica leads, and is alone in sync. It may have a new log where its old one is lost: then it has yet to say
+    where that is."""
+    topic, partition, state = located
+    directories = None
+    if not image.brokers[leader].has_online(state.directory_of(leader)):
+        directories = tuple(
+            UNASSIGNED_DIRECTORY if broker == leader else state.directory_of(broker) for broker in state.replicas
+        )
+    return PartitionChanged(topic.topic_id, partition, leader=leader, isr=(leader,), directories=directories)
 
 
 def longest_log(state: Partition, live: Container[int], log_ends: Mapping[int, LogEnd]) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final
 from uuid import UUID
@@ -46,21 +47,32 @@ class BrokerLifecycle:
         broker_id: int,
         incarnation: bytes,
         session_timeout_ms: int,
+        directory_failure_timeout_ms: int,
     ) -> None:
         self.epoch = -1
         self.leads_until = inf if odin.watches_nobody_else else 0.0
         """In the loop's time: until then nobody else is elected for being unable to hear this broker."""
         self._session_s = session_timeout_ms / _MS
+        self._failure_timeout_s = directory_failure_timeout_ms / _MS
         self._odin = odin
         self._channel = channel
         self._broker_id = broker_id
         self._incarnation = incarnation
+        self._failed_directories: dict[UUID, None] = {}
+        self._failures_told = 0
         self._wants_to_stop = False
         self._may_stop = asyncio.Event()
         self._nudge = asyncio.Event()
         odin.follow_leader(self._nudge.set)  # a new one should see soon who lives, and on which connection
 
-    async def register(self, endpoints: tuple[Endpoint, ...], rack: str | None, *, previous_epoch: int) -> None:
+    async def register(
+        self,
+        endpoints: tuple[Endpoint, ...],
+        rack: str | None,
+        *,
+        previous_epoch: int,
+        directories: Sequence[UUID] = (),
+    ) -> None:
         """Wait until the cluster knows of this start, and this node of that."""
         image = self._odin.replica.image
         request = BrokerRegistrationRequest(
@@ -78,6 +90,7 @@ class BrokerLifecycle:
             ],
             features=[],
             rack=rack,
+            log_dirs=[one for one in directories if one not in self._failed_directories],
             previous_broker_epoch=previous_epoch,
         )
         while True:
@@ -96,10 +109,12 @@ class BrokerLifecycle:
 
     async def run(self, interval_ms: int) -> None:
         """Say that this broker lives, until it may stop. The first word unfences it."""
-        if self._odin.watches_nobody_else:
-            return
         while not self._may_stop.is_set():
             pause_s = interval_ms / _MS
+            if self._odin.watches_nobody_else and not self.has_untold_failures:
+                self._nudge.clear()
+                await self._nudge.wait()
+                continue
             try:
                 answer = await self._beat()
                 if answer.should_shut_down and self._wants_to_stop:
@@ -115,6 +130,27 @@ class BrokerLifecycle:
                 await asyncio.wait_for(self._nudge.wait(), pause_s)
             except TimeoutError:
                 pass
+
+    def directory_failed(self, directory: UUID, *, on_unheard: Callable[[], None]) -> None:
+        """Tell the controller at once, and with every heartbeat: others shall lead what was in it (KIP-858).
+
+        If it does not hear of that in time, this broker would go on as the leader of what it cannot serve.
+        """
+
+        def check() -> None:
+            if list(self._failed_directories).index(directory) >= self._failures_told and not self._may_stop.is_set():
+                _log.error("the controller could not be told that a log directory failed id=%s", directory)
+                on_unheard()
+
+        if directory not in self._failed_directories:
+            self._failed_directories[directory] = None
+            asyncio.get_running_loop().call_later(self._failure_timeout_s, check)
+            self._nudge.set()
+
+    @property
+    def has_untold_failures(self) -> bool:
+        """Whether the controller has yet to hear of a directory that failed."""
+        return self._failures_told < len(self._failed_directories)
 
     async def until_unfenced(self) -> None:
         """Wait until this broker takes part, as far as its own image knows."""
@@ -149,10 +185,12 @@ class BrokerLifecycle:
             current_metadata_offset=self._odin.replica.next_offset - 1,
             want_fence=False,
             want_shut_down=self._wants_to_stop,
+            offline_log_dirs=list(self._failed_directories),
         )
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         answer = await self._channel.ask(request, BrokerHeartbeatResponse)
+        self._failures_told = max(self._failures_told, len(request.offline_log_dirs))
         if not answer.is_fenced:
             self.leads_until = asked_at + self._session_s
         return answer

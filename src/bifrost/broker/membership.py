@@ -38,5 +38,6 @@ def membership(
         broker_id=settings.node_id,
         incarnation=rng.randbytes(16),
         session_timeout_ms=settings.broker_session_timeout_ms,
+        directory_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
     )
     return heartbeats, lifecycle

@@ -6,12 +6,12 @@ topic or a broker changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
 from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.state import Topic
+from bifrost.controller.core.state import Partition, Topic
 from bifrost.errors import ErrorCode
 from bifrost.protocol.metadata import BrokerMetadata, PartitionMetadata, encode_topic
 from bifrost.types import NodeId
@@ -113,9 +113,20 @@ class MetadataCache:
                 partition.leader_epoch,
                 partition.replicas,
                 partition.isr,
-                [replica for replica in partition.replicas if replica not in live],
+                self._offline(partition, live),
             )
             for index, partition in enumerate(topic.partitions)
+        ]
+
+    def _offline(self, partition: Partition, live: Container[int]) -> Sequence[int]:
+        """Replicas whose broker is away, or whose log directory has failed (KIP-858)."""
+        if not partition.directories:
+            return [replica for replica in partition.replicas if replica not in live]
+        brokers = self._image.brokers
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, partition.directories)
+            if replica not in live or not brokers[replica].has_online(directory)
         ]
 
     def forget(self, topic_id: bytes) -> None:

@@ -15,8 +15,8 @@ import random
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 import bifrost.broker.handlers  # noqa: F401  # registers the APIs
 from bifrost.broker.cleaner import Cleaner
@@ -29,6 +29,7 @@ from bifrost.broker.inspector import Inspector
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
+from bifrost.broker.log_directories import directory_ids, leave, log_manager
 from bifrost.broker.membership import membership, request_channel
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
@@ -41,7 +42,6 @@ from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.errors import ApiError, StorageError
-from bifrost.log.config import FlushPolicy
 from bifrost.log.disk import Disk
 from bifrost.log.log_directory import LogDirectory, claim_directories
 from bifrost.log.manager import LogManager
@@ -192,6 +192,7 @@ class Node:
             self._groups,
             replication.around,
             replication.followers,
+            replication.assignments,
         )
         publisher.publish_all(image)
         odin.replica.subscribe(publisher.publish)
@@ -234,7 +235,9 @@ class Node:
         heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
         self._channels.append(heartbeats)
         self._lifecycle = lifecycle
-        await lifecycle.register(self._server.endpoints(), self.settings.broker_rack, previous_epoch=-1)
+        assert self._logs is not None, "logs are opened first: the controller is told in which directories they are"
+        endpoints, directories = self._server.endpoints(), directory_ids(self._logs.directories)
+        await lifecycle.register(endpoints, self.settings.broker_rack, previous_epoch=-1, directories=directories)
         return lifecycle
 
     async def _open_odin(self) -> Odin:
@@ -267,18 +270,13 @@ class Node:
         return odin
 
     async def _open_logs(self, image: MetadataImage, live: LiveSettings) -> LogManager:
-        settings, node_id = self.settings, self._node_id
-        logs = LogManager(
+        logs = log_manager(
             self._disk,
-            [one for one in self._directories if one.path in settings.log_directories],
-            loop=self._loop,
+            self._directories,
+            image,
+            live,
             clock=self._clock,
             rng=self._rng,
-            cluster_id=image.cluster_id or "",
-            node_id=node_id,
-            config_for=lambda name: live.log_config(live.topic_config(name)),
-            topic_id_for=lambda name: UUID(bytes=image.topics[name].topic_id) if name in image.topics else None,
-            policy=FlushPolicy(settings.flush_policy),
             on_offline=self._on_directory_offline,
             recovery_pool=self._worker_pool,
         )
@@ -378,11 +376,14 @@ class Node:
         self._broker.on_storage_error(error)
 
     def _on_directory_offline(self, path: str, error: StorageError) -> None:
-        """Its partitions are not served any more; without any directory left there is nothing to serve."""
-        for partition in [one for one in self._replicas if one.log.directory.startswith(path + "/")]:
-            self._replicas.mark_offline(partition.tp)
+        """Its partitions are not served any more, and the controller is to let others lead them; without any directory
+        left there is nothing to serve."""
+        for partition in leave(path, self._replicas):
             if self._replication is not None:
                 self._replication.followers.forget(partition)
+        if self._lifecycle is not None and self._logs is not None and self._logs.directories:
+            for directory_id in directory_ids(one for one in self._directories if one.path == path):
+                self._lifecycle.directory_failed(directory_id, on_unheard=partial(self._on_bug, error))
         if self._groups is not None:
             self._loop.call_soon(self._groups.drop_lost)  # the failure may have been met in the midst of a decision
         if self._logs is not None and not self._logs.directories:

@@ -19,7 +19,7 @@ from bifrost.clock import Clock
 from bifrost.controller.broker_links import BrokerLinks
 from bifrost.controller.broker_watch import BrokerWatch
 from bifrost.controller.core.brokers import Registration
-from bifrost.controller.core.heartbeats import Heartbeat, HeartbeatAnswer
+from bifrost.controller.core.heartbeats import Heartbeat, HeartbeatAnswer, heartbeat
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.driver import Controller
 from bifrost.controller.leader_balance import LeaderBalance
@@ -223,6 +223,8 @@ class Odin:
         first: else the end of the right connection would be taken for that of one that was given up. So it would by
         words that were long on their way, on a connection that the broker has left for another."""
         self._watch.check(asked)
+        if self._broker_is_alone and asked.broker_id == self.member.me:  # it speaks up when a directory fails
+            return await self.controller.submit(lambda image: heartbeat(image, asked, {}))
         known = self._beats.get(asked.broker_id)
         if connection is None or known is None or connection.opened_at >= known.opened_at:
             self._beats[asked.broker_id] = connection

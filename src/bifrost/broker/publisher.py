@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
+from bifrost.broker.directory_assignments import DirectoryAssignments
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.waiters import Waiters
 from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.state import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, Topic
 from bifrost.controller.core.state import Partition as PartitionState
-from bifrost.controller.core.state import Topic
 from bifrost.coordinator.driver import GroupCoordinator
 from bifrost.coordinator.router import OFFSETS_TOPIC
 from bifrost.errors import DiskFullError, StorageError
@@ -50,6 +51,7 @@ class Publisher:
         groups: GroupCoordinator,
         around: Surroundings,
         followers: Followers,
+        assignments: DirectoryAssignments,
     ) -> None:
         self._node_id = node_id
         self._live = live
@@ -60,6 +62,7 @@ class Publisher:
         self._groups = groups
         self._around = around
         self._followers = followers
+        self._assignments = assignments
         self._waiting: dict[TopicPartition, None] = {}  # for room on a full disk
 
     def publish_all(self, image: MetadataImage) -> None:
@@ -87,7 +90,8 @@ class Publisher:
             name = change.topic.name
             if name not in configs:
                 configs[name] = self._live.topic_config(name)
-            self._place(change.topic, change.partition, change.after, configs[name], is_new=change.before is None)
+            is_new = change.before is None or self._node_id not in change.before.replicas
+            self._place(change.topic, change.partition, change.after, configs[name], is_new=is_new)
         self._reconfigure(image, delta)
         if delta.brokers:
             self._replicas.on_brokers_changed()
@@ -111,7 +115,7 @@ class Publisher:
             self._remove(tp)
             return
         try:
-            partition = self._replicas.find(tp) or self._create(topic, tp, config, is_new=is_new)
+            partition = self._replicas.find(tp) or self._create(topic, tp, state, config, is_new=is_new)
         except DiskFullError as error:
             _log.warning("partition waits for room tp=%s path=%s reason=%r", tp, error.path, error.detail)
             self._replicas.mark_offline(tp)
@@ -120,7 +124,9 @@ class Publisher:
         except StorageError as error:
             self._logs.take_offline(error)
             self._replicas.mark_offline(tp)
+            self._tell_directory(topic, index, state)
             return
+        self._tell_directory(topic, index, state)
         replicas = tuple(map(NodeId, state.replicas))
         if state.leader == self._node_id:
             isr = frozenset(map(NodeId, state.isr))
@@ -130,6 +136,14 @@ class Publisher:
                 self._groups.elected(partition)
         else:
             self._follow(partition, NodeId(state.leader) if state.has_leader else None, state.leader_epoch, replicas)
+
+    def _tell_directory(self, topic: Topic, index: int, state: PartitionState) -> None:
+        """The controller should know where the replica is; of one that is nowhere, that it is (KIP-858)."""
+        known = state.directory_of(self._node_id)
+        actual = self._logs.directory_id_of(TopicPartition(topic.name, index))
+        if actual is None:
+            actual = LOST_DIRECTORY if known == UNASSIGNED_DIRECTORY else known
+        self._assignments.note(topic.topic_id, index, actual=actual, known=known)
 
     def _follow(self, partition: Partition, leader: NodeId | None, epoch: int, replicas: tuple[NodeId, ...]) -> None:
         if (partition.leader_id, partition.leader_epoch) == (leader, epoch) and not partition.is_leader:
@@ -148,13 +162,16 @@ class Publisher:
         live.clear()
         live.update((NodeId(one.broker_id), one.epoch) for one in image.brokers.values() if one.active)
 
-    def _create(self, topic: Topic, tp: TopicPartition, config: TopicConfig, *, is_new: bool) -> Partition:
+    def _create(
+        self, topic: Topic, tp: TopicPartition, state: PartitionState, config: TopicConfig, *, is_new: bool
+    ) -> Partition:
         log = self._existing_log(topic, tp)
         if log is None:
-            if self._logs.offline and not is_new:
+            directory_id = state.directory_of(self._node_id)
+            if self._logs.offline and not is_new and not self._logs.placing.is_online(directory_id):
                 # An empty log elsewhere would look as if everything in the partition had been lost.
                 raise StorageError(next(iter(self._logs.offline)), f"{tp} is in it, or nowhere")
-            log = self._logs.create(tp, UUID(bytes=topic.topic_id), self._live.log_config(config))
+            log = self._create_log(topic, tp, config, directory_id)
         partition = Partition(
             tp,
             log,
@@ -165,6 +182,20 @@ class Publisher:
         )
         self._replicas.add(partition)
         return partition
+
+    def _create_log(self, topic: Topic, tp: TopicPartition, config: TopicConfig, directory_id: bytes) -> PartitionLog:
+        """In the first directory that will have it: one that fails is left, and another tried (Kafka: LogManager)."""
+        left = len(self._logs.directories)
+        while True:
+            try:
+                return self._logs.create(tp, UUID(bytes=topic.topic_id), self._live.log_config(config), directory_id)
+            except DiskFullError:
+                raise
+            except StorageError as error:
+                self._logs.take_offline(error)
+                if not 0 < len(self._logs.directories) < left:
+                    raise
+                left = len(self._logs.directories)
 
     def _existing_log(self, topic: Topic, tp: TopicPartition) -> PartitionLog | None:
         """The log that is there, unless it is of another topic of the same name, which then is not in the way."""
@@ -178,6 +209,7 @@ class Publisher:
         partition = self._replicas.remove(tp)
         if partition is not None:
             self._followers.forget(partition)
+            self._assignments.forget(partition.topic_id, tp.partition)
             if tp.topic == OFFSETS_TOPIC:
                 self._groups.resigned(tp.partition)
             self._waiters.forget(tp)

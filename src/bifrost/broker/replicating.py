@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bifrost.broker.controller_channel import ControllerChannel
+from bifrost.broker.directory_assignments import DirectoryAssignments
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.replica_session import CatchUpLimits
@@ -18,7 +19,7 @@ from bifrost.clock import Clock
 from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import StorageError
 from bifrost.peers.transport import Transport
-from bifrost.protocol.messages.replicas import AlterPartitionResponse
+from bifrost.protocol.messages.replicas import AlterPartitionResponse, AssignReplicasToDirsResponse
 from bifrost.replication.core.byte_budget import ByteBudget
 from bifrost.replication.followers import Followers, Spawn
 from bifrost.replication.following_node import Address, FetchSettings, FollowingNode
@@ -37,7 +38,8 @@ _ALL: Final = "*"
 
 
 class Replication:
-    """`around` is what partitions are made with, `followers` who fetches for those that others lead."""
+    """`around` is what partitions are made with, `followers` who fetches for those that others lead, `assignments` what
+    the controller is told of where replicas are."""
 
     def __init__(
         self,
@@ -65,6 +67,11 @@ class Replication:
         broker_id = NodeId(settings.node_id)
         self._isr_changes = IsrChanges(
             lambda request: channel.ask(request, AlterPartitionResponse),
+            broker_id=broker_id,
+            broker_epoch=lambda: lifecycle.epoch,
+        )
+        self.assignments = DirectoryAssignments(
+            lambda request: channel.ask(request, AssignReplicasToDirsResponse),
             broker_id=broker_id,
             broker_epoch=lambda: lifecycle.epoch,
         )
@@ -102,11 +109,13 @@ class Replication:
         """Propose and watch, until the node stops."""
         self._live.follow(self._set_rates)
         self._spawn(self._isr_changes.run(), "isr changes")
+        self._spawn(self.assignments.run(), "directory assignments")
         self._spawn(self._watch(stops_within), "isr watch")
 
     def close(self) -> None:
         self.followers.close()
         self._isr_changes.close()
+        self.assignments.close()
 
     async def _watch(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """Look now and then for followers that are behind; as often as Kafka does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import posixpath
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -29,7 +30,6 @@ from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
 from bifrost.log.home import Home
-from bifrost.log.loading import load_topic_id
 from bifrost.log.log_directory import DirectoryState, ForeignDirectoryError, LogDirectory
 from bifrost.log.names import (
     DELETED_DIRECTORY,
@@ -40,9 +40,11 @@ from bifrost.log.names import (
 )
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles, logs_max
 from bifrost.log.partition_log import PartitionLog
+from bifrost.log.placing import Placing
 from bifrost.log.removal import Removal
 from bifrost.log.start_offsets import StartOffsets
 from bifrost.log.startup import BREATH, recover_directory
+from bifrost.log.twins import Twin, second_counts
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -74,8 +76,6 @@ class LogManager:
         open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         assert directories
-        self.cordoned = set(cordoned)
-        """Directories that get no new partitions (KIP-1066)."""
         self.offline: dict[str, StorageError] = {}
         """Directories that failed, and why."""
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -96,6 +96,7 @@ class LogManager:
         self._files = OpenFiles(disk, open_files_max)
         self._logs_max = logs_max(disk)
         self._homes: dict[str, Home] = {}
+        self.placing = Placing(self._directories, self._homes, cordoned)
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
         self._storing_cleaned = asyncio.Lock()
@@ -123,7 +124,7 @@ class LogManager:
             space = await self._loop.run_in_executor(None, self._disk.space, path)
             home = self._homes.get(path)
             sizes = None if home is None else {partition: log.size_bytes for partition, log in home.logs.items()}
-            found.append(DirectoryState(path, sizes, path in self.cordoned, space))
+            found.append(DirectoryState(path, sizes, path in self.placing.cordoned, space))
         return found
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
@@ -132,6 +133,12 @@ class LogManager:
         if log is None and partition in self._lost:
             raise StorageError(self._lost[partition], "the log directory is offline")
         return log
+
+    def directory_id_of(self, partition: TopicPartition) -> bytes | None:
+        """The id of the directory that its log is in, or was in when that failed; None if it has none here."""
+        log = self._logs.get(partition)
+        path = self._lost.get(partition) if log is None else log.directory
+        return None if path is None else self.placing.id_of(path)
 
     async def load(self) -> None:
         """Opens all directories and the logs in them. One that cannot be read goes offline; a foreign one raises."""
@@ -178,14 +185,15 @@ class LogManager:
             directory.write_offsets(RECOVERY_POINTS_FILE, recovery_points)  # logs may end before the old ones
         home.stored_points = recovery_points
         for number, partition in enumerate(found):
-            if partition not in self._logs or self._settle_twins(home, partition):
-                log = self._open(
-                    home,
-                    partition,
-                    self._config_for(partition.topic),
-                    recovery_point=recovery_points.get(partition, 0),
-                    log_start_offset=start_offsets.get(partition, 0),
-                )
+            log = self._open(
+                home,
+                partition,
+                self._config_for(partition.topic),
+                recovery_point=recovery_points.get(partition, 0),
+                log_start_offset=start_offsets.get(partition, 0),
+            )
+            if partition not in self._logs or self._settle_twins(log):
+                self._take_in(home, log)
                 log.first_dirty_offset = min(cleaned_offsets.get(partition, 0), log.log_end_offset)
             if number % BREATH == 0:
                 await asyncio.sleep(0)
@@ -206,22 +214,20 @@ class LogManager:
         partition = partition_of(name)
         return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
-    def _settle_twins(self, home: Home, partition: TopicPartition) -> bool:
-        """The partition is in two directories: the one that is not of this topic is stray. Whether this one stays.
-
-        A deletion whose new name was lost with the power leaves files behind, and the topic that was made under the
-        old name meanwhile may live in another directory. So does a creation that failed half way.
-        """
-        here = f"{home.directory.path}/{partition_directory(partition)}"
-        expected = self._topic_id_for(partition.topic)
-        there_id, here_id = self._logs[partition].topic_id, load_topic_id(self._disk, here)
-        if there_id != expected and (here_id == expected or there_id is not None):
-            self.set_aside(partition, "not of this topic")
-            return True
-        if here_id != expected and (there_id == expected or here_id is not None):
-            self._removal.keep(partition, here, "not of this topic")
-            return False
-        raise ForeignDirectoryError(here, "the partition is in another directory too")
+    def _settle_twins(self, here: PartitionLog) -> bool:
+        """The partition is in two directories. Whether this one counts; the other is stray."""
+        there, partition = self._logs[here.partition], here.partition
+        one, other = (Twin(log.topic_id, log.epochs.latest, log.log_end_offset) for log in (there, here))
+        is_this_one = second_counts(one, other, self._topic_id_for(partition.topic))
+        if is_this_one is None:
+            raise ForeignDirectoryError(here.directory, "the partition is in another directory too")
+        reason = f"another counts, in {posixpath.dirname((here if is_this_one else there).directory)}"
+        if is_this_one:
+            self.set_aside(partition, reason)
+        else:
+            here.release()
+            self._removal.keep(partition, here.directory, reason)
+        return is_this_one
 
     def _open(
         self,
@@ -233,7 +239,7 @@ class LogManager:
         log_start_offset: int,
         stale_point: int = 0,
     ) -> PartitionLog:
-        log = PartitionLog.open(
+        return PartitionLog.open(
             self._disk,
             f"{home.directory.path}/{partition_directory(partition)}",
             partition,
@@ -246,18 +252,18 @@ class LogManager:
             policy=self._policy,
             files=self._files,
         )
-        home.take_in(partition, log)
-        self._logs[partition] = log
-        self._lost.pop(partition, None)
-        return log
 
-    def create(self, partition: TopicPartition, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """A new, empty log in the directory with the fewest; its names are safe with its first flush."""
+    def _take_in(self, home: Home, log: PartitionLog) -> None:
+        home.take_in(log.partition, log)
+        self._logs[log.partition] = log
+        self._lost.pop(log.partition, None)
+
+    def create(
+        self, partition: TopicPartition, topic_id: UUID, config: LogConfig, directory_id: bytes = b""
+    ) -> PartitionLog:
+        """A new, empty log, in the directory of this id if it works; its names are safe with its first flush."""
         assert partition not in self._logs, partition
-        candidates = [home for path, home in self._homes.items() if path not in self.cordoned]
-        if not candidates:
-            raise StorageError(self._directories[0].path, "no log directory takes new partitions")
-        home = min(candidates, key=lambda each: len(each.logs))
+        home = self.placing.choose(partition, directory_id)
         home.starts.make_room_for(partition)
         path = f"{home.directory.path}/{partition_directory(partition)}"
         if len(self._logs) >= self._logs_max:
@@ -267,6 +273,7 @@ class LogManager:
         metadata.write_at(encode_topic_id(topic_id), 0)
         stale_point = home.stored_points.get(partition, 0)  # of a deleted partition of the same name
         log = self._open(home, partition, config, recovery_point=0, log_start_offset=0, stale_point=stale_point)
+        self._take_in(home, log)
         log.owed.owe([metadata], path, home.directory.path)
         home.flusher.mark_dirty(log)
         return log
@@ -293,10 +300,11 @@ class LogManager:
 
     def take_offline(self, error: StorageError) -> None:
         """The directory that the error's path is in is not used any more; the others are."""
-        path = next((path for path in self._homes if error.path == path or error.path.startswith(path + "/")), None)
-        if path is None:
+        home = self.placing.home_of(error.path)
+        if home is None:
             return
-        home = self._homes.pop(path)
+        path = home.directory.path
+        del self._homes[path]
         self.offline[path] = error
         _log.error("log directory offline path=%s partitions=%d error=%r", path, len(home.logs), str(error))
         for partition, log in home.logs.items():

@@ -69,6 +69,10 @@ class Settings(ConnectionSettings):
         "log.dir", ("bifrost-data",), doc="The data directory when log.dirs is not set. (Kafka: a folder under /tmp.)"
     )
     log_dirs: tuple[str, ...] | None = key("log.dirs", None, kind=Kind.LIST, doc="The data directories.")
+    log_dir_failure_timeout_ms: int = long(
+        "log.dir.failure.timeout.ms", 30_000, at_least=1,
+        doc="A node stops that could not tell the controller for so long that one of its log directories has failed.",
+    )
     metadata_log_dir: str | None = key(
         "metadata.log.dir", None, kind=Kind.STRING, doc="The metadata log's directory. Default: the first of log.dirs."
     )

@@ -150,7 +150,6 @@ delegation.token.expiry.check.interval.ms=3600000
 delegation.token.expiry.time.ms=86400000
 delegation.token.max.lifetime.ms=604800000
 internal.metadata.delete.delay.millis=60000
-log.dir.failure.timeout.ms=30000
 metadata.max.retention.bytes=104857600
 metadata.max.retention.ms=604800000
 metrics.sample.window.ms=30000

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 
+from bifrost.broker.directory_assignments import DirectoryAssignments
 from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.metadata_cache import MetadataCache
@@ -23,6 +24,7 @@ from bifrost.log.manager import LogManager
 from bifrost.log.memory_disk import MemoryDisk, MemoryFile
 from bifrost.log.names import STRAY_DIRECTORY, partition_of
 from bifrost.peers.transport import TcpTransport
+from bifrost.protocol.messages.replicas import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from bifrost.replication.followers import Followers
 from bifrost.replication.following_node import FetchSettings, FollowingNode
 from bifrost.replication.manager import ReplicaManager
@@ -97,6 +99,7 @@ class Hosting:
         )
         self.followed: list[str] = []
         """Whom this node would fetch from; nobody is reached in these tests."""
+        self.assignments = DirectoryAssignments(self._assign, broker_id=ME, broker_epoch=lambda: 1)
         self.publisher = Publisher(
             ME,
             live,
@@ -107,7 +110,11 @@ class Hosting:
             self.groups,
             Surroundings(me=ME, wake=self.waiters.wake),
             Followers(self._following(), self._spawn),
+            self.assignments,
         )
+
+    async def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        raise AssertionError(request)  # nobody runs what asks
 
     def _following(self) -> FollowingNode:
         return FollowingNode(

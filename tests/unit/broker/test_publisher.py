@@ -270,10 +270,46 @@ async def test_a_disk_that_fails_one_partition_takes_its_directory_and_nothing_e
     disk.fails = lambda path: StorageError(path, "input/output error") if path.startswith("/one/new") else None
     hosting.create("new", partitions=2, number=200)
     assert hosting.offline == ["/one"]
-    states = {index: hosting.replicas.find(TopicPartition("new", index)) for index in range(2)}
-    lost = next(index for index, partition in states.items() if partition is None)
-    assert refusal(hosting, "new", lost) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert write(hosting, "new", 1 - lost) == 0
+    assert [write(hosting, "new", index) for index in range(2)] == [0, 0], "there is another directory"
+    with pytest.raises(StorageError, match="offline"):
+        hosting.logs.get(TopicPartition("before", 0))
+    assert write(hosting, "before", 1) == 0
+
+
+@on_loop
+async def test_the_controller_is_told_where_replicas_are_that_it_does_not_know_of() -> None:
+    hosting = await Hosting.start(directories=("/one", "/two"))
+    hosting.create("t", partitions=2)
+    assert len(hosting.assignments) == 2
+    first, second = (hosting.logs.directory_id_of(TopicPartition("t", index)) for index in range(2))
+    assert first is not None
+    assert second is not None
+    assert first != second
+    hosting.commit(PartitionChanged(topic_id(100), 0, directories=(first,)))
+    assert len(hosting.assignments) == 1
+    hosting.commit(PartitionChanged(topic_id(100), 1, directories=(first,)))
+    assert len(hosting.assignments) == 1, "it is in the other one"
+    hosting.delete("t")
+    assert len(hosting.assignments) == 0
+
+
+@on_loop
+async def test_a_new_log_is_made_where_the_metadata_says_that_it_is_and_not_while_its_directory_is_away() -> None:
+    disk = BrokenDisk()
+    hosting = await Hosting.start(disk, directories=("/one", "/two"))
+    hosting.create("t", partitions=1)
+    ids = [one.directory_id.bytes for one in hosting.logs.directories if one.directory_id is not None]
+    hosting.commit(PartitionChanged(topic_id(100), 0, directories=(ids[1],)))
+    await hosting.stop()
+    disk.remove_tree("/one/t-0")
+    hosting = await Hosting.start(disk, hosting.image, directories=("/one", "/two"))
+    assert hosting.folders("/two") == ["t-0"]
+    await hosting.stop()
+    disk.fails = lambda path: StorageError(path, "input/output error") if path.startswith("/two/") else None
+    hosting = await Hosting.start(disk, hosting.image, directories=("/one", "/two"))
+    assert refusal(hosting, "t") is ErrorCode.KAFKA_STORAGE_ERROR, "it may all be in the directory that failed"
+    assert hosting.folders("/one") == []
+    assert len(hosting.assignments) == 0, "the controller knows where it is, and that this directory has failed"
 
 
 @on_loop

@@ -156,7 +156,7 @@ async def test_new_partitions_go_where_the_fewest_are() -> None:
     logs = await loaded(disk, ("/one", "/two", "/three"), cordoned=("/three",))
     create(logs, A0, A1, B0)
     assert [len(disk.directories(path)) for path in ("/one", "/two", "/three")] == [2, 1, 0]
-    logs.cordoned |= {"/one", "/two"}
+    logs.placing.cordoned |= {"/one", "/two"}
     with pytest.raises(StorageError, match="takes new partitions"):
         logs.create(TopicPartition("a", 2), IDS[A0], LogConfig())
     await logs.close()

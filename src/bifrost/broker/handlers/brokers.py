@@ -8,6 +8,7 @@ from uuid import UUID
 from bifrost.broker.context import ControllerContext
 from bifrost.broker.registry import admin_api, answer_inside, controller_api
 from bifrost.controller.core.brokers import Registration
+from bifrost.controller.core.directories import Assigned, assign_directories
 from bifrost.controller.core.heartbeats import Heartbeat
 from bifrost.controller.core.partition_changes import ChangedTopic, IsrChange, IsrMember, TopicIsrChanges
 from bifrost.controller.core.records import Endpoint
@@ -29,6 +30,11 @@ from bifrost.protocol.messages.replicas import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionTopicResult,
+    AssignedDirectoryResult,
+    AssignedPartitionResult,
+    AssignedTopicResult,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
 )
 
 
@@ -46,6 +52,7 @@ async def broker_registration(ctx: ControllerContext, request: BrokerRegistratio
             ),
             rack=request.rack,
             previous_epoch=request.previous_broker_epoch,
+            directories=tuple(directory.bytes for directory in request.log_dirs),
         )
     )
     return BrokerRegistrationResponse(broker_epoch=epoch)
@@ -61,6 +68,7 @@ async def broker_heartbeat(ctx: ControllerContext, request: BrokerHeartbeatReque
             metadata_offset=request.current_metadata_offset,
             want_fence=request.want_fence,
             want_shut_down=request.want_shut_down,
+            failed_directories=tuple(directory.bytes for directory in request.offline_log_dirs),
         ),
         ctx.connection,
     )
@@ -104,6 +112,41 @@ async def alter_partition(ctx: ControllerContext, request: AlterPartitionRequest
         wanted, broker_id=request.broker_id, broker_epoch=request.broker_epoch
     )
     return AlterPartitionResponse(topics=[_changed_topic(topic) for topic in changed])
+
+
+@controller_api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, versions=range(1))
+async def assign_replicas_to_dirs(
+    ctx: ControllerContext, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """KIP-858."""
+    wanted = [
+        Assigned(directory.id.bytes, topic.topic_id.bytes, one.partition_index)
+        for directory in request.directories
+        for topic in directory.topics
+        for one in topic.partitions
+    ]
+    codes = await ctx.odin.controller.submit(
+        lambda image: assign_directories(image, wanted, broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+    )
+    answers = iter(codes)
+    return AssignReplicasToDirsResponse(
+        directories=[
+            AssignedDirectoryResult(
+                id=directory.id,
+                topics=[
+                    AssignedTopicResult(
+                        topic_id=topic.topic_id,
+                        partitions=[
+                            AssignedPartitionResult(partition_index=one.partition_index, error_code=next(answers))
+                            for one in topic.partitions
+                        ],
+                    )
+                    for topic in directory.topics
+                ],
+            )
+            for directory in request.directories
+        ]
+    )
 
 
 def _not_forgotten(_request: UnregisterBrokerRequest, code: ErrorCode, detail: str) -> UnregisterBrokerResponse:

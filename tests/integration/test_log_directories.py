@@ -93,3 +93,25 @@ def test_a_directory_fails_alone_and_its_replicas_are_built_anew(cluster: Cluste
         states = {one.path: one for one in client.log_dirs([broker_id])}
     assert not any(state.error for state in states.values())
     assert sum(state.replicas for state in states.values()) >= PARTITIONS
+
+
+def test_a_replica_moves_to_another_directory_while_it_is_written_to_and_read(tmp_path: Path) -> None:
+    made = Cluster(brokers=1, data_dir=tmp_path / "cluster", flush_policy="ack")
+    one, two = tmp_path / "one", tmp_path / "two"
+    made.brokers[0].settings["log.dirs"] = f"{one},{two}"
+    with made as cluster:
+        with Admin(cluster.bootstrap) as admin:
+            admin.create_topic("t", 1, 1)
+        with WireClient(cluster.bootstrap, {"request.timeout.ms": 30_000}) as client:
+            ((partition, before),) = [(tp, place) for tp, place in client.replica_places(0).items() if tp.topic == "t"]
+            there = two if before.path == str(one) else one
+            with SteadyWriter(cluster.bootstrap, "t") as writer:
+                eventually(lambda: len(writer.acknowledged) > 1_000)
+                client.move_replica(0, partition, str(there))
+                eventually(lambda: client.replica_places(0)[partition].path == str(there))
+                written = len(writer.acknowledged)
+                eventually(lambda: len(writer.acknowledged) > written + 1_000)
+            writer.verify()
+        assert (there / "t-0").is_dir()
+        cluster.restart(0)
+        writer.verify()

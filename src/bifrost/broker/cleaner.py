@@ -101,7 +101,12 @@ class Cleaner:
         found: list[Dirt] = []
         of_log: dict[PartitionLog, Partition] = {}
         for partition in list(self._replicas):
-            if partition.log.config.compacted and self._is_here(partition) and partition not in self._being_cleaned:
+            if (
+                partition.log.config.compacted
+                and self._is_here(partition)
+                and partition not in self._being_cleaned
+                and self._logs.futures.get(partition.tp) is None  # it would be copied before it is clean, or after
+            ):
                 dirt = self._assess(partition, now_ms)
                 if dirt is not None and dirt.is_worth_it:
                     found.append(dirt)

@@ -16,6 +16,7 @@ from bifrost.broker.forwarding import Forwarding
 from bifrost.broker.inspector import Inspector
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
+from bifrost.broker.log_moves import LogMoves
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
@@ -58,6 +59,7 @@ class Broker:
     catch_up_limits: CatchUpLimits
     groups: GroupCoordinator
     inspector: Inspector
+    log_moves: LogMoves
     on_bug: Callable[[BaseException], None]
     """A promise of ours was broken: the node must stop before it writes anything else."""
     metrics: Metrics = field(default_factory=Metrics)

@@ -30,6 +30,7 @@ from bifrost.broker.known_topics import KnownTopics
 from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.log_directories import directory_ids, leave, log_manager
+from bifrost.broker.log_moves import LogMoves
 from bifrost.broker.membership import membership, request_channel
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
@@ -161,15 +162,9 @@ class Node:
         channel, lifecycle = self._channels[0], await self._join(odin)
         waiters, metadata = Waiters(self._loop), MetadataCache(image, node_id, self._loop.time)
         self._groups = GroupCoordinator(
-            self.settings,
-            KnownTopics(image),
-            waiters,
-            loop=self._loop,
-            clock=self._clock,
-            rng=self._rng,
-            on_storage_error=self._on_storage_error,
-            configs_of=live.group_configs,
-        )
+            self.settings, KnownTopics(image), waiters, loop=self._loop, clock=self._clock, rng=self._rng,
+            on_storage_error=self._on_storage_error, configs_of=live.group_configs,
+        )  # fmt: skip
         self._replication = replication = Replication(
             live,
             image,
@@ -195,6 +190,10 @@ class Node:
             replication.assignments,
         )
         publisher.publish_all(image)
+        moves = LogMoves(
+            logs, self._replicas, live, self._clock, on_storage_error=self._on_storage_error,
+            on_moved=partial(publisher.tell_moved, image), spawn=self._spawn, stops_within=self._stops_within,
+        )  # fmt: skip
         odin.replica.subscribe(publisher.publish)
         self._broker = broker = Broker(
             live=live,
@@ -214,10 +213,12 @@ class Node:
             catch_up_limits=replication.catch_up_limits,
             groups=self._groups,
             inspector=Inspector(self._loop, self._worker_pool),
+            log_moves=moves,
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
         self._keep_house(logs, publisher, image, live)
+        moves.resume()
         self._spawn(self._groups.run(), "group coordinator")
         replication.start(self._stops_within)
         await self._server.serve(broker)
@@ -271,15 +272,9 @@ class Node:
 
     async def _open_logs(self, image: MetadataImage, live: LiveSettings) -> LogManager:
         logs = log_manager(
-            self._disk,
-            self._directories,
-            image,
-            live,
-            clock=self._clock,
-            rng=self._rng,
-            on_offline=self._on_directory_offline,
-            recovery_pool=self._worker_pool,
-        )
+            self._disk, self._directories, image, live, clock=self._clock, rng=self._rng,
+            on_offline=self._on_directory_offline, recovery_pool=self._worker_pool,
+        )  # fmt: skip
         await logs.load()
         if not logs.directories:
             raise next(iter(logs.offline.values()))

@@ -137,6 +137,12 @@ class Publisher:
         else:
             self._follow(partition, NodeId(state.leader) if state.has_leader else None, state.leader_epoch, replicas)
 
+    def tell_moved(self, image: MetadataImage, tp: TopicPartition) -> None:
+        """The replica is in another directory now."""
+        topic, state = image.topics.get(tp.topic), image.partition(*tp)
+        if topic is not None and state is not None and self._node_id in state.replicas:
+            self._tell_directory(topic, tp.partition, state)
+
     def _tell_directory(self, topic: Topic, index: int, state: PartitionState) -> None:
         """The controller should know where the replica is; of one that is nowhere, that it is (KIP-858)."""
         known = state.directory_of(self._node_id)

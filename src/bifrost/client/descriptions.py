@@ -280,6 +280,19 @@ class LogDirectory:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaPlace:
+    """The directory that a broker keeps a replica in."""
+
+    broker: int
+    path: str
+    size_bytes: int
+    future_path: str | None = None
+    """Where it is going, while it moves."""
+    offset_lag: int = 0
+    """How many offsets the copy there is behind."""
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """What all nodes of a cluster agree to do (KIP-584)."""
 

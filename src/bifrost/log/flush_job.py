@@ -11,8 +11,10 @@ stored, recovery has to start where it would have started before.
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections.abc import Mapping
 from threading import Lock
+from typing import Final
 
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.disk import Disk, File
@@ -20,17 +22,23 @@ from bifrost.log.names import EPOCHS_FILE
 
 _log = logging.getLogger(__name__)
 
+NO_CUT: Final = 1 << 63
+
 
 class FlushState:
     """What one log owes to the disk, apart from its active file."""
 
-    __slots__ = ("deleted", "directories", "epochs_lock", "epochs_taken", "epochs_written", "files", "generation")
+    __slots__ = (
+        "deleted", "directories", "epochs_lock", "epochs_taken", "epochs_written", "files", "generation", "lowest_cut",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.files: list[File] = []
         self.directories: list[str] = []
         self.generation = 0
         """Counts truncations: a job that began before one says nothing about what was appended after it."""
+        self.lowest_cut = NO_CUT
+        """Where the log ended after a truncation, the lowest since somebody who copies it has last looked."""
         self.deleted = False
         self.epochs_taken = 0
         self.epochs_written = 0
@@ -40,6 +48,16 @@ class FlushState:
     def owe(self, files: list[File], *directories: str) -> None:
         self.files += files
         self.directories += [path for path in directories if path not in self.directories]
+
+    def rename(self, directory: str, generation: int) -> None:
+        """The log's directory has this name from now on, which is owed too, and its truncations count from there."""
+        self.directories = [directory, posixpath.dirname(directory)]
+        self.generation = generation
+
+    def cut_at(self, end_offset: int) -> None:
+        """The log was truncated, and ends there."""
+        self.generation += 1
+        self.lowest_cut = min(self.lowest_cut, end_offset)
 
 
 class FlushJob:

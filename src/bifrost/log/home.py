@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bifrost.log.checkpoints import CLEANED_OFFSETS_FILE, RECOVERY_POINTS_FILE
 from bifrost.log.flusher import Flusher
 from bifrost.log.log_directory import LogDirectory
@@ -9,17 +11,22 @@ from bifrost.log.partition_log import PartitionLog
 from bifrost.log.start_offsets import StartOffsets
 from bifrost.types import TopicPartition
 
+if TYPE_CHECKING:
+    from bifrost.log.future import FutureLog
+
 
 class Home:
     """One directory of a node."""
 
-    __slots__ = ("directory", "flusher", "logs", "starts", "stored_points")
+    __slots__ = ("directory", "flusher", "futures", "logs", "starts", "stored_points")
 
     def __init__(self, directory: LogDirectory, flusher: Flusher, starts: StartOffsets) -> None:
         self.directory = directory
         self.flusher = flusher
         self.starts = starts
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        """Copies that are made here, of logs in other directories."""
         self.stored_points: dict[TopicPartition, int] = {}
         """The highest recovery points that the checkpoint may hold, those of deleted logs among them."""
 

@@ -41,6 +41,13 @@ class ForeignDirectoryError(StorageError):
     """The directory belongs to another cluster or node: starting on it would mix two clusters' data."""
 
 
+class CopyState(NamedTuple):
+    """A copy of a log that is to live in this directory."""
+
+    size_bytes: int
+    offset_lag: int
+
+
 class DirectoryState(NamedTuple):
     """A log directory as an administrator sees it."""
 
@@ -49,6 +56,7 @@ class DirectoryState(NamedTuple):
     """Of the logs in it; None when it is offline."""
     is_cordoned: bool
     space: Space
+    copies: Mapping[TopicPartition, CopyState]
 
 
 class LogDirectory:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
-from typing import Final
 from uuid import UUID
 
 from bifrost.clock import Clock
@@ -29,15 +28,10 @@ from bifrost.log.checkpoints import (
 from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
+from bifrost.log.future_logs import FutureLogs
 from bifrost.log.home import Home
-from bifrost.log.log_directory import DirectoryState, ForeignDirectoryError, LogDirectory
-from bifrost.log.names import (
-    DELETED_DIRECTORY,
-    METADATA_FILE,
-    STRAY_DIRECTORY,
-    partition_directory,
-    partition_of,
-)
+from bifrost.log.log_directory import CopyState, DirectoryState, ForeignDirectoryError, LogDirectory
+from bifrost.log.names import METADATA_FILE, partition_directory, sort_out
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles, logs_max
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.placing import Placing
@@ -48,9 +42,6 @@ from bifrost.log.twins import Twin, second_counts
 from bifrost.types import TopicPartition
 
 _log = logging.getLogger(__name__)
-
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""Lies in a log directory like a topic, but the quorum opens it, not the manager."""
 
 
 class LogManager:
@@ -92,11 +83,14 @@ class LogManager:
         self._policy = policy
         self._on_offline = on_offline
         self._recovery_pool = recovery_pool
+        self._homes: dict[str, Home] = {}
+        self.placing = Placing(self._directories, self._homes, cordoned)
         self._removal = Removal(disk, loop, rng, delay_ms=file_delete_delay_ms, on_failure=self.take_offline)
         self._files = OpenFiles(disk, open_files_max)
         self._logs_max = logs_max(disk)
-        self._homes: dict[str, Home] = {}
-        self.placing = Placing(self._directories, self._homes, cordoned)
+        self.futures = FutureLogs(
+            disk, self._homes, self._removal, files=self._files, clock=clock, rng=rng, policy=policy
+        )
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._lost: dict[TopicPartition, str] = {}
         self._storing_cleaned = asyncio.Lock()
@@ -117,6 +111,11 @@ class LogManager:
         """Those that are in use."""
         return [home.directory for home in self._homes.values()]
 
+    @property
+    def all_directories(self) -> list[LogDirectory]:
+        """Those of the settings, in their order."""
+        return self._directories
+
     async def describe(self) -> list[DirectoryState]:
         """Every directory of the settings, in their order."""
         found = []
@@ -124,7 +123,10 @@ class LogManager:
             space = await self._loop.run_in_executor(None, self._disk.space, path)
             home = self._homes.get(path)
             sizes = None if home is None else {partition: log.size_bytes for partition, log in home.logs.items()}
-            found.append(DirectoryState(path, sizes, path in self.placing.cordoned, space))
+            copies = (
+                {each: CopyState(one.copy.size_bytes, one.lag) for each, one in home.futures.items()} if home else {}
+            )
+            found.append(DirectoryState(path, sizes, path in self.placing.cordoned, space, copies))
         return found
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
@@ -164,9 +166,10 @@ class LogManager:
         start_offsets = home.starts.load()
         cleaned_offsets = directory.read_offsets(CLEANED_OFFSETS_FILE)
         self.high_watermarks.update(directory.read_offsets(HIGH_WATERMARKS_FILE))
-        names = self._disk.directories(directory.path)
-        found = [each for name in names if (each := self._recognise(directory, name))]
-        strays = [name for name in names if name.endswith(STRAY_DIRECTORY)]
+        found, deleted, strays, futures = sort_out(self._disk.directories(directory.path))
+        self.futures.abandoned.update({each: f"{directory.path}/{name}" for each, name in futures.items()})
+        for name in deleted:
+            self._removal.finish(f"{directory.path}/{name}")
         if strays:
             _log.warning(
                 "stray logs wait for an operator directory=%s count=%d first=%s", directory.path, len(strays), strays[0]
@@ -204,15 +207,6 @@ class LogManager:
             str(clean).lower(),
             (self._loop.time() - started) * 1000,
         )
-
-    def _recognise(self, directory: LogDirectory, name: str) -> TopicPartition | None:
-        """The partition in a sub-directory, if it is one to load. What was being deleted goes on being deleted."""
-        path = f"{directory.path}/{name}"
-        if name.endswith(DELETED_DIRECTORY):
-            self._removal.finish(path)
-            return None
-        partition = partition_of(name)
-        return None if partition is None or partition.topic == METADATA_TOPIC else partition
 
     def _settle_twins(self, here: PartitionLog) -> bool:
         """The partition is in two directories. Whether this one counts; the other is stray."""
@@ -264,6 +258,7 @@ class LogManager:
         """A new, empty log, in the directory of this id if it works; its names are safe with its first flush."""
         assert partition not in self._logs, partition
         home = self.placing.choose(partition, directory_id)
+        self.placing.wanted.pop(partition, None)
         home.starts.make_room_for(partition)
         path = f"{home.directory.path}/{partition_directory(partition)}"
         if len(self._logs) >= self._logs_max:
@@ -295,6 +290,7 @@ class LogManager:
         log = self.get(partition)
         assert log is not None, partition
         home = next(home for home in self._homes.values() if home.logs.get(partition) is log)
+        self._give_up_copies([partition])
         del self._logs[partition]
         return home.let_go(partition).directory
 
@@ -307,6 +303,8 @@ class LogManager:
         del self._homes[path]
         self.offline[path] = error
         _log.error("log directory offline path=%s partitions=%d error=%r", path, len(home.logs), str(error))
+        self.futures.forget(home)
+        self._give_up_copies(home.logs)
         for partition, log in home.logs.items():
             del self._logs[partition]
             self._lost[partition] = path
@@ -316,11 +314,18 @@ class LogManager:
         if self._on_offline is not None:
             self._on_offline(path, error)
 
+    def _give_up_copies(self, partitions: Collection[TopicPartition]) -> None:
+        for future in [one for one in self.futures if one.log.partition in partitions]:
+            try:
+                self.futures.give_up(future)
+            except StorageError as error:
+                self.take_offline(error)
+
     def expire_producers(self) -> None:
         """Forgets idle producers everywhere; to be called every now and then."""
         now_ms = self._clock.now_ms()
         for log in self._logs.values():
-            log.expire_producers(now_ms)
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
     async def checkpoint(self) -> None:
         """Stores how far logs are synced, so that a start after a crash has less to read."""

@@ -22,7 +22,7 @@ from bifrost.log.index import NO_TIMESTAMP
 from bifrost.log.loading import LoadedLog, reload_producers
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.recovery import load_or_recover
-from bifrost.log.replicated import check_replicated, expected_offset, run_length, segment_start
+from bifrost.log.replicated import begin_inside, check_replicated, expected_offset, run_length, segment_start
 from bifrost.log.scan import LENGTH_END, REMEDY, DamagedBatchError
 from bifrost.log.segment import ActiveSegment, Segment
 from bifrost.log.segments import Segments
@@ -175,7 +175,7 @@ class PartitionLog:
         expected = expected_offset(batches, self.log_start_offset, self.log_end_offset)
         positions, headers = check_replicated(self.partition, batches, expected)
         if headers and expected < self.log_end_offset:
-            return self._begin_inside(batches, expected, now_ms)
+            return begin_inside(self, batches, expected, now_ms)
         stored = 0
         while stored < len(headers):
             active, first = self._segments.active, headers[stored]
@@ -198,28 +198,17 @@ class PartitionLog:
                 self._mark_dirty()
         return self.log_end_offset
 
-    def _begin_inside(self, batches: memoryview, base_offset: int, now_ms: int) -> int:
-        """Stores what begins before this empty log does: it goes on beginning where it did, inside the first batch."""
-        start = self.log_start_offset
-        self.truncate_fully_and_start_at(base_offset, now_ms)
-        try:
-            self.append_replicated(batches, now_ms)
-        finally:
-            if self.log_end_offset > start:
-                self.advance_log_start(start)
-            else:  # there was no room for it
-                self.truncate_fully_and_start_at(start, now_ms)
-        return self.log_end_offset
-
     def assign_epoch(self, leader_epoch: int) -> None:
         """A leader epoch begins at the log's end, even if nothing is ever written in it."""
         assert leader_epoch >= self.epochs.latest, f"{self.partition}: epoch {leader_epoch} after {self.epochs.latest}"
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
-    def roll(self, now_ms: int) -> None:
-        """Closes the active segment and starts the next, unless it is empty."""
-        if self._segments.active.size:
-            self._roll(self.log_end_offset, now_ms)
+    def roll(self, now_ms: int, skip_to: int = 0) -> None:
+        """Closes the active segment and starts the next, unless it is empty; further on, where a gap is to be left."""
+        end_offset = max(self.log_end_offset, skip_to)
+        if self._segments.active.size or end_offset > self.log_end_offset:
+            self._roll(end_offset, now_ms)
+            self.log_end_offset = end_offset
 
     def _roll(self, base_offset: int, now_ms: int) -> ActiveSegment:
         # What may fail comes first: a file that nobody refers to yet does no harm.
@@ -296,7 +285,7 @@ class PartitionLog:
         self.durable_offset = min(self.durable_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
-        self.owed.generation += 1
+        self.owed.cut_at(end_offset)
         self.epochs.truncate_from_end(end_offset)
         self._tell_start()
         segments = self._segments.all()
@@ -337,6 +326,22 @@ class PartitionLog:
 
     def drop_segments_before(self, offset: int) -> None:
         self._segments.drop_before(offset)
+
+    def continue_as(self, copy: PartitionLog, directory: str, files: OpenFiles) -> None:
+        """From here on this log is what the copy was, which is equal to it and whose directory has this name by now.
+
+        Whoever knows this log need not know of it. How far it is safe was true of the old files, and is so of the new
+        ones once a flush has said so.
+        """
+        assert copy.log_end_offset == self.log_end_offset, f"{self.partition}: not equal to {copy.directory}"
+        self.owed.deleted = True  # a flush that is under way elsewhere may find nothing any more
+        copy.owed.rename(directory, self.owed.generation + 1)
+        self.owed, self._segments, self._files, self.directory = copy.owed, copy._segments, files, directory
+        self._segments.rehome(files, directory)
+        self.recovery_point, self._highest_point = copy.recovery_point, copy._highest_point
+        self.first_dirty_offset = min(self.first_dirty_offset, copy.first_dirty_offset)
+        self.stored_start_offset = min(self.stored_start_offset, copy.log_start_offset)
+        self.epochs.changed, self._stored = True, (-1, 0)
 
     def begin_flush(self) -> FlushJob:
         """What has to be synced now, for `FlushJob.run`; pass it to `finish_flush` when that is done."""
@@ -388,9 +393,6 @@ class PartitionLog:
         self.on_dirty = self.on_durable = self.on_start_moved = self.on_start_stored = None
         for segment in self._segments.all():
             segment.forget_files()
-
-    def expire_producers(self, now_ms: int) -> None:
-        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
 
     def _mark_dirty(self) -> None:
         self._dirty = True

@@ -31,7 +31,7 @@ class Placing:
         candidates = [home for path, home in self._homes.items() if path not in self.cordoned]
         if not candidates:
             raise StorageError(self._directories[0].path, "no log directory takes new partitions")
-        return min(candidates, key=lambda each: len(each.logs))
+        return min(candidates, key=lambda each: len(each.logs) + len(each.futures))
 
     def home_of(self, path: str) -> Home | None:
         """The directory in use that the path leads into."""

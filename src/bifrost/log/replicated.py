@@ -7,6 +7,7 @@ given by the leader and are kept; if one batch is wrong all are refused, before 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.log.config import LogConfig
@@ -14,6 +15,9 @@ from bifrost.log.index import RELATIVE_OFFSET_MAX
 from bifrost.log.segment import ActiveSegment
 from bifrost.protocol.batch import BatchHeader, CorruptBatchError, check_crc, iter_headers
 from bifrost.types import TopicPartition
+
+if TYPE_CHECKING:
+    from bifrost.log.partition_log import PartitionLog
 
 
 def expected_offset(batches: memoryview, start_offset: int, end_offset: int) -> int:
@@ -30,6 +34,20 @@ def expected_offset(batches: memoryview, start_offset: int, end_offset: int) -> 
         if first is not None and first[1].base_offset < end_offset <= first[1].last_offset:
             return first[1].base_offset
     return end_offset
+
+
+def begin_inside(log: PartitionLog, batches: memoryview, base_offset: int, now_ms: int) -> int:
+    """Stores what begins before this empty log does: it goes on beginning where it did, inside the first batch."""
+    start = log.log_start_offset
+    log.truncate_fully_and_start_at(base_offset, now_ms)
+    try:
+        log.append_replicated(batches, now_ms)
+    finally:
+        if log.log_end_offset > start:
+            log.advance_log_start(start)
+        else:  # there was no room for it
+            log.truncate_fully_and_start_at(start, now_ms)
+    return log.log_end_offset
 
 
 def check_replicated(

@@ -143,6 +143,13 @@ class Segment:
         for suffix in (OFFSET_INDEX, TIME_INDEX, LOG):
             self._files.forget(segment_path(self.directory, self.base_offset, suffix))
 
+    def rehome(self, files: OpenFiles, directory: str) -> None:
+        """Its directory has another name from now on."""
+        self.forget_files()
+        self._files, self.directory = files, directory
+        self._path = segment_path(directory, self.base_offset, LOG)
+        self._offsets = self._times = None
+
     def _offset_index(self) -> StoredOffsetIndex | OffsetIndex:
         if self._offsets is None:
             self._load_indexes()
@@ -214,8 +221,7 @@ class ActiveSegment(Segment):
         self.first_timestamp = first_timestamp
         self.created_ms = now_ms
         self.index_full = False
-        # How much of `segment.jitter.ms` is taken off its age. By its name and not by chance: replicas roll alike.
-        self.jitter_share = crc32(f"{directory.rpartition('/')[2]}/{self.base_offset}".encode()) / (1 << 32)
+        self.jitter_share = _jitter_share(directory, self.base_offset)
         # Last offsets of recent batches and where they start. Slot 0 is a sentinel: the last offset before them.
         self._recent_ends = [next_offset - 1]
         self._recent_positions = [size]
@@ -234,6 +240,11 @@ class ActiveSegment(Segment):
     @property
     def file(self) -> File:
         return self._file
+
+    def rehome(self, files: OpenFiles, directory: str) -> None:
+        super().rehome(files, directory)
+        self._file.path = self._path
+        self.jitter_share = _jitter_share(directory, self.base_offset)
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int, config: LogConfig) -> bool:
         """Whether a batch belongs into the next segment. Kafka: LogSegment.shouldRoll, .timeWaitedForRoll."""
@@ -362,6 +373,11 @@ class ActiveSegment(Segment):
             self._file.truncate(position)
         except StorageError as error:
             raise StorageError(error.path, f"a failed write could not be undone: {error.detail}") from error
+
+
+def _jitter_share(directory: str, base_offset: int) -> float:
+    """How much of `segment.jitter.ms` is taken off its age. By its name and not by chance: replicas roll alike."""
+    return crc32(f"{directory.rpartition('/')[2]}/{base_offset}".encode()) / (1 << 32)
 
 
 def write_indexes(files: OpenFiles, directory: str, builder: IndexBuilder) -> list[File]:

@@ -123,6 +123,12 @@ class Segments:
         self.closed[first:end], self._bases[first:end] = [taking_over], [base_offset]
         return renamed
 
+    def rehome(self, files: OpenFiles, directory: str) -> None:
+        """The directory has another name from now on."""
+        self._files, self._directory = files, directory
+        for segment in self.all():
+            segment.rehome(files, directory)
+
     def restart_at(self, offset: int, config: LogConfig, now_ms: int) -> list[File]:
         """Drops everything; the log is empty and goes on at `offset`. The files that are now owed to the disk."""
         disk = self._files.disk

@@ -63,6 +63,10 @@ class ReplicationSettings(CleanerSettings):
         "follower.replication.throttled.rate", LONG_MAX, at_least=0, update=Update.PER_BROKER,
         doc="Bytes a second that this broker fetches to catch up, where topics list its replicas as throttled.",
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = long(
+        "replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, at_least=0, update=Update.PER_BROKER,
+        doc="Bytes a second that are copied of replicas which move to another directory of this broker.",
+    )
     replica_catch_up_time_percent: int = key(
         "replica.catch.up.time.percent", 33, at_least=1, at_most=100, own=True, update=Update.CLUSTER_WIDE,
         doc="How much of the time a follower that catches up may take while others write; between pieces it rests.",

@@ -541,7 +541,7 @@ def test_an_old_epoch_is_our_own_bug(disk: MemoryDisk) -> None:
 def test_idle_producers_expire(disk: MemoryDisk) -> None:
     log = open_log(disk)
     append(log, b"a", producer_id=7)
-    log.expire_producers(NOW + 24 * 3_600_000)
+    log.producers.expire(NOW + 24 * 3_600_000, log.config.producer_id_expiration_ms)
     assert not append(log, b"b", producer_id=7, sequence=55).duplicate
 
 

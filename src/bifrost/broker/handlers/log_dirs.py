@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what this broker keeps where, and how much room is left."""
+"""DescribeLogDirs, AlterReplicaLogDirs: what this broker keeps where, how much room is left, and what shall move."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from bifrost.errors import ErrorCode
 from bifrost.log.log_directory import DirectoryState
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -18,6 +22,23 @@ from bifrost.protocol.messages.log_dirs import (
     DescribeLogDirsTopic,
 )
 from bifrost.types import TopicPartition
+
+
+@api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3))
+def alter_replica_log_dirs(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """KIP-113. The answer says that it has begun, not that it is done: DescribeLogDirs tells. v2 is flexible."""
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for tp, path in wanted.items():
+        result = topics.setdefault(tp.topic, AlterReplicaLogDirTopicResult(topic_name=tp.topic, partitions=[]))
+        code = ctx.broker.log_moves.request(tp, path)
+        result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=code))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6))
@@ -35,13 +56,17 @@ def _result(directory: DirectoryState, wanted: Collection[TopicPartition] | None
     if directory.sizes is None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition, size_bytes in directory.sizes.items():
+    logs = [(partition, size_bytes, 0, False) for partition, size_bytes in directory.sizes.items()]
+    logs += [(partition, copy.size_bytes, copy.offset_lag, True) for partition, copy in directory.copies.items()]
+    for partition, size_bytes, lag, is_copy in logs:
         if wanted is None or partition in wanted:
             topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic, partitions=[]))
-            # A log lags behind its partition only while it is on its way to another directory (AlterReplicaLogDirs).
             topic.partitions.append(
                 DescribeLogDirsPartition(
-                    partition_index=partition.partition, partition_size=size_bytes, offset_lag=0, is_future_key=False
+                    partition_index=partition.partition,
+                    partition_size=size_bytes,
+                    offset_lag=lag,
+                    is_future_key=is_copy,
                 )
             )
     return DescribeLogDirsResult(

@@ -186,15 +186,16 @@ async def _find_by_time(
 async def _look_up(ctx: RequestContext, partition: Partition, timestamp: int, end: int) -> TimestampAndOffset | None:
     run, log = ctx.broker.loop.run_in_executor, partition.log
     while True:
-        first_offset = log.first_offset
+        before = (log.first_offset, log.directory)
         try:
             if timestamp == MAX_TIMESTAMP:
                 return await run(None, max_timestamp, log, end)
             return await run(None, find_timestamp, log, timestamp, end)
         except StorageError:
-            if log.first_offset == first_offset:
+            if (log.first_offset, log.directory) == before:
                 raise
-            # A segment had had its time while a thread was looking at it: what is left is looked at again.
+            # A segment had had its time while a thread was looking at it, or all of them moved to another directory:
+            # what is left is looked at again, where it is.
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))

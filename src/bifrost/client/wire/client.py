@@ -9,7 +9,7 @@ from typing import Final, Self
 from weakref import WeakSet
 
 from bifrost.client.clusters import resolve, split_address
-from bifrost.client.descriptions import BrokerDescription, Feature, LogDirectory, Quorum
+from bifrost.client.descriptions import BrokerDescription, Feature, LogDirectory, Quorum, ReplicaPlace
 from bifrost.client.errors import InvalidRequestError
 from bifrost.client.wire.brokers import describe_brokers
 from bifrost.client.wire.cluster import Cluster
@@ -17,13 +17,14 @@ from bifrost.client.wire.connection import Address
 from bifrost.client.wire.features import describe_features
 from bifrost.client.wire.fetching import FetchStream
 from bifrost.client.wire.group_commits import commit_offsets
-from bifrost.client.wire.log_dirs import describe_log_dirs
+from bifrost.client.wire.log_dirs import describe_log_dirs, move_replica, replica_places
 from bifrost.client.wire.offsets import OffsetAndTimestamp, list_offsets
 from bifrost.client.wire.producer import IN_FLIGHT_MAX, BatchProducer
 from bifrost.client.wire.quorum import describe_quorum
 from bifrost.client.wire.quota_admin import QuotaAdmin
 from bifrost.client.wire.replica_admin import ReplicaAdmin
 from bifrost.client.wire.settings import isolation_number, read_settings
+from bifrost.types import TopicPartition
 
 DEFAULT_PORT: Final = 9092
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
@@ -78,6 +79,14 @@ class WireClient:
     def log_dirs(self, brokers: Iterable[int]) -> list[LogDirectory]:
         """What brokers keep where."""
         return describe_log_dirs(self._cluster, brokers, self._cluster.call_deadline())
+
+    def replica_places(self, broker: int) -> dict[TopicPartition, ReplicaPlace]:
+        """In which directory a broker keeps each of its replicas."""
+        return replica_places(self._cluster, broker, self._cluster.call_deadline())
+
+    def move_replica(self, broker: int, partition: TopicPartition, path: str) -> None:
+        """Begin to move a replica to another directory of its broker; `replica_places` tells how far it is."""
+        move_replica(self._cluster, broker, partition, path, self._cluster.call_deadline())
 
     @property
     def replicas(self) -> ReplicaAdmin:

@@ -25,6 +25,7 @@ _MODULES: Final[dict[int, str]] = {
     ApiKey.DELETE_TOPICS: "topics",
     ApiKey.CREATE_PARTITIONS: "topics",
     ApiKey.DESCRIBE_CONFIGS: "configs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "log_dirs",
     ApiKey.ALTER_CONFIGS: "legacy_configs",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs",

@@ -6,6 +6,37 @@ from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.schema import I16, I32, I64, Message, Struct, since
 
 
+class AlterReplicaLogDirTopic(Struct):
+    name: str
+    partitions: list[I32]
+
+
+class AlterReplicaLogDir(Struct):
+    path: str
+    topics: list[AlterReplicaLogDirTopic]
+
+
+class AlterReplicaLogDirsRequest(Message, api=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3), flexible=2):
+    """Moves replicas to other directories of the same broker (KIP-113)."""
+
+    dirs: list[AlterReplicaLogDir]
+
+
+class AlterReplicaLogDirPartitionResult(Struct):
+    partition_index: I32
+    error_code: I16 = 0
+
+
+class AlterReplicaLogDirTopicResult(Struct):
+    topic_name: str
+    partitions: list[AlterReplicaLogDirPartitionResult]
+
+
+class AlterReplicaLogDirsResponse(Message, api=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3), flexible=2):
+    throttle_time_ms: I32 = 0
+    results: list[AlterReplicaLogDirTopicResult] = []  # noqa: RUF012 - msgspec makes a new one for every message
+
+
 class DescribableLogDirTopic(Struct):
     topic: str
     partitions: list[I32]

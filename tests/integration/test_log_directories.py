@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner, Result
 
+from bifrost.cli.main import app
 from bifrost.client.admin import Admin
 from bifrost.client.moves.layout import Place
 from bifrost.client.wire.client import WireClient
@@ -95,6 +98,24 @@ def test_a_directory_fails_alone_and_its_replicas_are_built_anew(cluster: Cluste
     assert sum(state.replicas for state in states.values()) >= PARTITIONS
 
 
+def check_command(cluster: Cluster, here: Path, there: Path) -> None:
+    """`bifrost broker move-log` moves it back, and says what is wrong."""
+
+    def run(*arguments: str) -> Result:
+        address = ("--bootstrap", cluster.bootstrap, "--timeout", "30")
+        return CliRunner().invoke(app, ["broker", "move-log", *arguments, "--broker", "0", *address])
+
+    for wrong, problem in (("t", "no partition"), ("t:7", "no replica"), ("u:0", "no replica")):
+        result = run(wrong, "--to", str(there))
+        assert result.exit_code != 0
+        assert problem in result.output
+    assert "no log directory" in run("t:0", "--to", "/nowhere").output
+    moved = run("t:0", "--to", str(there), "--json")
+    assert moved.exit_code == 0, moved.output
+    assert json.loads(moved.stdout)["place"]["path"] == str(there)
+    assert f"is in {here}" in run("t:0", "--to", str(here)).output
+
+
 def test_a_replica_moves_to_another_directory_while_it_is_written_to_and_read(tmp_path: Path) -> None:
     made = Cluster(brokers=1, data_dir=tmp_path / "cluster", flush_policy="ack")
     one, two = tmp_path / "one", tmp_path / "two"
@@ -113,5 +134,6 @@ def test_a_replica_moves_to_another_directory_while_it_is_written_to_and_read(tm
                 eventually(lambda: len(writer.acknowledged) > written + 1_000)
             writer.verify()
         assert (there / "t-0").is_dir()
+        check_command(cluster, there, one if there == two else two)
         cluster.restart(0)
         writer.verify()

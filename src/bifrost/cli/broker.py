@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bifrost.cli import broker_add, broker_logdirs, broker_moves, broker_unthrottle
+from bifrost.cli import broker_add, broker_logdirs, broker_move_log, broker_moves, broker_unthrottle
 from bifrost.cli.failure import fail
 from bifrost.cli.options import (
     CONTEXT,
@@ -114,6 +114,7 @@ def _state(broker: BrokerDescription) -> str:
 
 
 app.command()(broker_logdirs.logdirs)
+app.command("move-log")(broker_move_log.move_log)
 app.command()(broker_add.add)
 app.command()(broker_moves.rebalance)
 app.command()(broker_moves.decommission)

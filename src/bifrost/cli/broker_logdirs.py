@@ -25,7 +25,8 @@ def logdirs(
 ) -> None:
     """Show the log directories of brokers: how many replicas are in them, how large those are, what room is left.
 
-    A directory that has failed is offline until its broker starts again; nobody knows what is in it.
+    Replicas that come from another directory of the same broker (`bifrost broker move-log`) are counted for
+    themselves. A directory that has failed is offline until its broker starts again; nobody knows what is in it.
 
     \b
     $ bifrost broker logdirs
@@ -40,12 +41,13 @@ def logdirs(
     if as_json:
         print_json(found)
     else:
-        print_table(["broker", "directory", "state", "replicas", "bytes", "usable", "total"], map(_row, found))
+        columns = ["broker", "directory", "state", "replicas", "coming", "bytes", "usable", "total"]
+        print_table(columns, map(_row, found))
 
 
 def _row(found: LogDirectory) -> list[object]:
     if found.error is not None:
-        return [found.broker, found.path, f"offline ({found.error})", None, None, None, None]
+        return [found.broker, found.path, f"offline ({found.error})", *[None] * 5]
     state = "cordoned" if found.cordoned else "online"
-    sizes = [found.replicas + found.future_replicas, found.size_bytes, found.usable_bytes, found.total_bytes]
-    return [found.broker, found.path, state, *sizes]
+    counts = [found.replicas, found.future_replicas or None]
+    return [found.broker, found.path, state, *counts, found.size_bytes, found.usable_bytes, found.total_bytes]

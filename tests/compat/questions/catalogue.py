@@ -30,6 +30,7 @@ VERSIONS = {
     "alter_client_quotas": range(2),
     "describe_cluster": range(3),
     "describe_topic_partitions": range(1),
+    "alter_replica_log_dirs": range(1, 3),
     "describe_log_dirs": range(1, 6),
     "alter_partition_reassignments": range(2),
     "list_partition_reassignments": range(1),

@@ -48,3 +48,54 @@ def what_is_not_there(stage: Stage, ask: Ask) -> Answers:
         {"topic": "", "partitions": []},
     ]
     return _told(stage, ask(topics=missing))
+
+
+@question("alter_replica_log_dirs")
+def to_a_directory_that_there_is_not(stage: Stage, ask: Ask) -> Answers:
+    topics = [{"name": stage.name("empty"), "partitions": [0]}]
+    return ask(dirs=[{"path": "/there/is/no/such/directory", "topics": topics}])
+
+
+@question("alter_replica_log_dirs")
+def nothing_to_another_directory(stage: Stage, ask: Ask) -> Answers:
+    return ask(dirs=[])
+
+
+@question("alter_replica_log_dirs")
+def what_is_not_there_to_nowhere(stage: Stage, ask: Ask) -> Answers:
+    topics = [
+        {"name": stage.name("missing"), "partitions": [0]},
+        {"name": "x" * 249, "partitions": [0]},
+        {"name": "", "partitions": [-1]},
+    ]
+    answer = ask(dirs=[{"path": "relative/path", "topics": topics}, {"path": "", "topics": []}])
+    answer["results"].sort(key=lambda topic: str(topic["topic_name"]))
+    return answer
+
+
+def _directory(ask: Ask) -> str:
+    """Some directory of the broker that is asked."""
+    return str(ask.wire.ask("describe_log_dirs", 4, topics=[])["results"][0]["log_dir"])
+
+
+@question("alter_replica_log_dirs")
+def to_where_it_is(stage: Stage, ask: Ask) -> Answers:
+    topics = [{"name": stage.name("empty"), "partitions": [0]}]
+    return ask(dirs=[{"path": _directory(ask), "topics": topics}])
+
+
+@question("alter_replica_log_dirs")
+def what_is_not_there_to_where_others_are(stage: Stage, ask: Ask) -> Answers:
+    topics = [
+        {"name": stage.name("missing"), "partitions": [0]},
+        {"name": stage.name("empty"), "partitions": [77]},
+    ]
+    answer = ask(dirs=[{"path": _directory(ask), "topics": topics}])
+    answer["results"].sort(key=lambda topic: str(topic["topic_name"]))
+    return answer
+
+
+@question("alter_replica_log_dirs")
+def to_its_directory_in_another_spelling(stage: Stage, ask: Ask) -> Answers:
+    topics = [{"name": stage.name("empty"), "partitions": [0]}]
+    return ask(dirs=[{"path": _directory(ask) + "/", "topics": topics}])

@@ -1,4 +1,4 @@
-"""A process that ends before any operation of a move, with or without power: nothing acknowledged is lost, the log is
+"""A process that ends before an operation of a move, with or without power: nothing acknowledged is lost, the log is
 there once, and can be moved again."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from bifrost.errors import ErrorCode
 from bifrost.log.config import FlushPolicy
 from tests.sim.disk import FaultyDisk
 from tests.unit.broker.moving_logs import A0, ONE, TOPIC_ID, TWO, MovingLogs
-from tests.unit.broker.stand_ins import on_loop
 from tests.unit.log.batches import NOW, append
 
 OPERATIONS_MAX = 5_000
 TO_THE_END = 5
 """Runs that come to their end before the power is lost."""
+ONE_RUN_S = 20.0
 
 
 class EndedError(Exception):
@@ -73,40 +73,46 @@ async def _end(task: asyncio.Task[None]) -> None:
     await task
 
 
+async def play(number: int, policy: FlushPolicy) -> tuple[bool, str]:
+    """Ends before an operation and starts again: whether it came to its end, and where the log is."""
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of callbacks that die with the process
+    disk, fate = FaultyDisk(Random(number)), Fate(number)
+    acknowledged: list[int] = []
+    node = await MovingLogs.start(disk, policy=policy)
+    is_over = await live(node, disk, fate, acknowledged)
+    # The other policy does not promise to survive that.
+    power = policy is FlushPolicy.ACK and (is_over or number % 3 != 0)
+    await asyncio.gather(*(_end(task) for task in node.tasks), return_exceptions=True)
+    disk.fail_on = None
+    disk.crash(power=power)
+    again = await MovingLogs.start(disk, policy=policy)
+    await again.until_still()
+    place, values = again.log.directory, again.values
+    context = f"ended before operation {number}, power lost: {power}"
+    assert len(values) >= max(acknowledged) - again.log.log_start_offset, context
+    assert values == [b"value %d" % (one + again.log.log_start_offset) for one in range(len(values))], context
+    assert again.log.log_start_offset in (0, 1)
+    assert again.log.topic_id == TOPIC_ID
+    again.log.truncate_to(5, NOW)
+    append(again.log, b"after", leader_epoch=99)
+    other = ONE if place.startswith(TWO) else TWO
+    assert again.moves.request(A0, other) is ErrorCode.NONE, context
+    await again.until_still()
+    assert again.log.directory == f"{other}/a-0", context
+    assert again.values[-1] == b"after"
+    return is_over, place
+
+
 @pytest.mark.parametrize("policy", [FlushPolicy.ACK, FlushPolicy.OS])
-@on_loop
-async def test_an_end_before_every_operation(policy: FlushPolicy) -> None:
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.thorough)])
+def test_an_end_before_operations(policy: FlushPolicy, every: int) -> None:
     places = set()
     to_the_end = number = 0
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of callbacks that die with the process
     while to_the_end < TO_THE_END:
-        disk, fate = FaultyDisk(Random(number)), Fate(number)
-        acknowledged: list[int] = []
-        node = await MovingLogs.start(disk, policy=policy)
-        is_over = await live(node, disk, fate, acknowledged)
+        is_over, place = asyncio.run(asyncio.wait_for(play(number, policy), ONE_RUN_S))
         to_the_end += is_over
-        # The other policy does not promise to survive that.
-        power = policy is FlushPolicy.ACK and (is_over or number % 3 != 0)
-        await asyncio.gather(*(_end(task) for task in node.tasks), return_exceptions=True)
-        disk.fail_on = None
-        disk.crash(power=power)
-        again = await MovingLogs.start(disk, policy=policy)
-        await again.until_still()
-        places.add(again.log.directory)
-        values = again.values
-        context = f"ended before operation {number}, power lost: {power}"
-        assert len(values) >= max(acknowledged) - again.log.log_start_offset, context
-        assert values == [b"value %d" % (one + again.log.log_start_offset) for one in range(len(values))], context
-        assert again.log.log_start_offset in (0, 1)
-        assert again.log.topic_id == TOPIC_ID
-        again.log.truncate_to(5, NOW)
-        append(again.log, b"after", leader_epoch=99)
-        other = ONE if again.log.directory.startswith(TWO) else TWO
-        assert again.moves.request(A0, other) is ErrorCode.NONE, context
-        await again.until_still()
-        assert again.log.directory == f"{other}/a-0", context
-        assert again.values[-1] == b"after"
-        number += 1
+        places.add(place)
+        number += every
         assert number < OPERATIONS_MAX
     assert number > 50
     assert places == {"/one/a-0", "/two/a-0"}

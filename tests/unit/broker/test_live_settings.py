@@ -76,6 +76,7 @@ def test_every_setting_that_may_change_has_an_effect() -> None:
     inherited = {spec.synonyms[0].name for spec in topic_keys().values() if spec.synonyms}
     dynamic = {name for name, key in keys().items() if key.update is not Update.READ_ONLY}
     followed = {"follower.replication.throttled.rate", "leader.replication.throttled.rate", "leader.forwarding.enable"}
+    followed |= {"replica.alter.log.dirs.io.max.bytes.per.second"}
     followed |= {"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"}
     followed |= {"max.connection.creation.rate", "producer.id.expiration.ms", "replica.catch.up.time.percent"}
     followed |= {f"log.cleaner.{name}" for name in ("threads", "backoff.ms", "dedupe.buffer.size", "io.buffer.size")}

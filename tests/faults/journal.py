@@ -55,8 +55,8 @@ class Journal:
         def run() -> None:
             try:
                 work()
-            except Exception:  # noqa: BLE001  # of any client library
-                self.complain("dead client", f"{name}: {traceback.format_exc()}")
+            except Exception as error:  # noqa: BLE001  # of any client library
+                self.complain("dead client", f"{name}: {error!r} {traceback.format_exc()}")
 
         return run
 

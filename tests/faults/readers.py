@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import ABC, abstractmethod
+from contextlib import closing
+from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as RdPartition
@@ -20,6 +22,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its message definitions in a way that is
     from kafka import KafkaConsumer  # type: ignore[import-untyped]
     from kafka import TopicPartition as PythonPartition
+    from kafka.errors import RetriableError  # type: ignore[import-untyped]
 
 _POLL_S = 0.2
 _REQUEST_MS = 4_000
@@ -92,10 +95,10 @@ class ConfluentReader(Reader):
 
     def _read(self) -> None:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody", **_SETTINGS})
-        consumer.assign([RdPartition(self.topic, partition, 0) for partition in self.positions])
-        while not self._stop.is_set():
-            self._take_messages(consumer.consume(500, _POLL_S))
-        consumer.close()
+        with closing(consumer):
+            consumer.assign([RdPartition(self.topic, partition, 0) for partition in self.positions])
+            while not self._stop.is_set():
+                self._take_messages(consumer.consume(500, _POLL_S))
 
 
 class KafkaPythonReader(Reader):
@@ -113,13 +116,20 @@ class KafkaPythonReader(Reader):
             metadata_max_age_ms=2_000,
         )
         mine = {partition: PythonPartition(self.topic, partition) for partition in self.positions}
-        consumer.assign(list(mine.values()))
-        for partition, position in self.positions.items():
-            consumer.seek(mine[partition], position)
-        while not self._stop.is_set():
-            for where, found in consumer.poll(int(_POLL_S * 1000)).items():
-                self._take(where.partition, [(record.offset, record.value) for record in found])
-        consumer.close()
+        with closing(consumer):  # its threads would go on beside all tests to come
+            consumer.assign(list(mine.values()))
+            for partition, position in self.positions.items():
+                consumer.seek(mine[partition], position)
+            while not self._stop.is_set():
+                for where, found in self._poll(consumer).items():
+                    self._take(where.partition, [(record.offset, record.value) for record in found])
+
+    @staticmethod
+    def _poll(consumer: KafkaConsumer) -> dict[PythonPartition, list[Any]]:
+        try:
+            return cast("dict[PythonPartition, list[Any]]", consumer.poll(int(_POLL_S * 1000)))
+        except RetriableError:  # now and then it tells of a request that was not answered in time
+            return {}
 
 
 class GroupReader(Reader):
@@ -145,14 +155,14 @@ class GroupReader(Reader):
                 **_SETTINGS,
             }
         )
-        consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
-        while not self._stop.is_set():
-            before = self.records
-            messages = consumer.consume(200, _POLL_S)
-            self._take_messages([one for one in messages if one.error() is not None or one.partition() in self._held])
-            if self.records > before:
-                self._commit(consumer)
-        consumer.close()
+        with closing(consumer):
+            consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
+            while not self._stop.is_set():
+                before = self.records
+                found = consumer.consume(200, _POLL_S)
+                self._take_messages([one for one in found if one.error() is not None or one.partition() in self._held])
+                if self.records > before:
+                    self._commit(consumer)
 
     def _on_assign(self, consumer: Consumer, partitions: list[RdPartition]) -> None:
         """Begin where the group has come to, which is asked here so that it is known."""

@@ -115,4 +115,6 @@ def test_an_end_before_operations(policy: FlushPolicy, every: int) -> None:
         number += every
         assert number < OPERATIONS_MAX
     assert number > 50
-    assert places == {"/one/a-0", "/two/a-0"}
+    assert "/two/a-0" in places
+    # Without a loss of power only an end within the last few operations brings the log back.
+    assert "/one/a-0" in places or (every > 1 and policy is FlushPolicy.OS)

@@ -10,8 +10,8 @@ Pure, and the hot path must never come here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
@@ -32,20 +32,15 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 _NO_TIMESTAMP: Final = -1
 _VARINT_BYTES_MAX: Final = 10
+_INT64_END: Final = 1 << 63
 
 _BEFORE_CRC = struct.Struct(">qiib")
 _AFTER_CRC = struct.Struct(">hiqqqhii")
 
 
-class Span(NamedTuple):
-    """One record: where its bytes lie, the length in front among them, and what decides its fate."""
-
-    start: int
-    end: int
-    timestamp_delta: int
-    offset_delta: int
-    key: bytes | None
-    is_tombstone: bool
+Found: TypeAlias = tuple[int, int, int, int, bytes | None, bool]
+"""One record: where its bytes start and end, the length in front among them, and what decides its fate: timestamp
+delta, offset delta, key, and whether it is a tombstone."""
 
 
 def records_of(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
@@ -56,16 +51,15 @@ def records_of(batch: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
     return bytes(decompress(Codec(header.codec), payload, limit_bytes) if header.codec else payload)
 
 
-def find_records(data: bytes, count: int) -> list[Span]:
-    """Every record in `data`, which holds nothing else; `CorruptBatchError` if it does not hold `count` of them.
+def find_records(data: bytes, count: int, last_offset_delta: int) -> Iterator[Found]:
+    """Every record in `data`, which holds nothing else; `CorruptBatchError` if it does not hold `count` of them, or
+    their offsets do not rise up to the last that the batch may have.
 
+    One at a time: a batch may hold millions, and all of them together would take many times what their bytes do.
     Compaction comes here twice for every record there is, so numbers of one or two bytes, as nearly all are, are read
     in place.
     """
-    spans: list[Span] = []
-    found = spans.append
-    make = tuple.__new__
-    position, size = 0, len(data)
+    position, size, previous = 0, len(data), -1
     try:
         for _ in range(count):
             start = position
@@ -84,6 +78,10 @@ def find_records(data: bytes, count: int) -> list[Span]:
             if byte < 0x80:
                 timestamp_delta = (byte >> 1) ^ -(byte & 1)
                 position += 1
+            elif data[position + 1] < 0x80:
+                coded = byte & 0x7F | data[position + 1] << 7
+                timestamp_delta = (coded >> 1) ^ -(coded & 1)
+                position += 2
             else:
                 timestamp_delta, position = _read(data, position)
             byte = data[position]
@@ -108,44 +106,43 @@ def find_records(data: bytes, count: int) -> list[Span]:
                 position += length
             # The length of the value is all that matters of it: odd, and so negative, is null.
             is_tombstone = data[position] & 1 == 1
-            if not start < position < end <= size or offset_delta < 0:
+            if not start < position < end <= size:
                 raise CorruptBatchError("a record is longer than it says")
-            position = end
-            found(make(Span, (start, end, timestamp_delta, offset_delta, key, is_tombstone)))
+            if not previous < offset_delta <= last_offset_delta:
+                raise CorruptBatchError(f"offset delta {offset_delta} after {previous}, up to {last_offset_delta}")
+            yield start, end, timestamp_delta, offset_delta, key, is_tombstone
+            position, previous = end, offset_delta
     except IndexError as error:
         raise CorruptBatchError("a record is cut short") from error
     if position != size:
         raise CorruptBatchError(f"{size - position} stray bytes after {count} records")
-    return spans
 
 
 def has_delete_horizon(header: BatchHeader) -> bool:
     return header.attributes & DELETE_HORIZON_BIT != 0
 
 
-def rewrite(header: BatchHeader, data: bytes, kept: Sequence[Span], delete_horizon_ms: int | None) -> bytes:
-    """The batch with only those records, in its own codec; from now on with a delete horizon, if one is given.
+def rewrite(
+    header: BatchHeader, body: bytes | bytearray, *, count: int, newest_delta: int, delete_horizon_ms: int | None
+) -> bytes:
+    """The batch with only the records that `body` consists of, the youngest of which has that timestamp delta; in its
+    own codec, and from now on with a delete horizon, if one is given. `CorruptBatchError` if a time cannot be told.
 
     The last offset stays, even if its record is gone: with the base sequence it tells the last sequence.
     """
-    attributes, base_timestamp = header.attributes, header.base_timestamp
-    if delete_horizon_ms is None:
-        body = b"".join([data[each.start : each.end] for each in kept])
-    else:
-        shift = base_timestamp - delete_horizon_ms
-        body = b"".join([_shifted(data, each, shift) for each in kept])
-        attributes |= DELETE_HORIZON_BIT
-    max_timestamp = header.max_timestamp
+    attributes, base_timestamp, max_timestamp = header.attributes, header.base_timestamp, header.max_timestamp
     if not header.is_append_time:
-        max_timestamp = base_timestamp + max(each.timestamp_delta for each in kept)
+        max_timestamp = _fits(base_timestamp + newest_delta)
     if delete_horizon_ms is not None:
+        body = _restamped(bytes(body), header._replace(record_count=count), base_timestamp - delete_horizon_ms)
+        attributes |= DELETE_HORIZON_BIT
         base_timestamp = delete_horizon_ms
     return _batch(
         header,
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
-        count=len(kept),
+        count=count,
         body=compress(Codec(header.codec), body),
     )
 
@@ -183,12 +180,25 @@ def _batch(
     return front + crc32c(covered).to_bytes(4, "big") + covered
 
 
-def _shifted(data: bytes, span: Span, shift: int) -> bytes:
-    """The record with another timestamp delta."""
-    _, body = _read(data, span.start)
-    _, rest = _read(data, body + 1)
-    record = data[body : body + 1] + _varint(span.timestamp_delta + shift) + data[rest : span.end]
-    return _varint(len(record)) + record
+def _restamped(data: bytes, header: BatchHeader, shift: int) -> bytearray:
+    """The records with other timestamp deltas."""
+    changed = bytearray()
+    for start, end, timestamp_delta, *_ in find_records(data, header.record_count, header.last_offset_delta):
+        _, body = _read(data, start)
+        _, rest = _read(data, body + 1)
+        delta = _varint(_fits(timestamp_delta + shift))
+        changed += _varint(1 + len(delta) + end - rest)
+        changed.append(data[body])
+        changed += delta
+        changed += data[rest:end]
+    return changed
+
+
+def _fits(time: int) -> int:
+    """The time, or how far it is from another, if 64 bits hold it."""
+    if not -_INT64_END <= time < _INT64_END:
+        raise CorruptBatchError(f"a time of {time} ms")
+    return time
 
 
 def _read(data: bytes, position: int) -> tuple[int, int]:
@@ -198,8 +208,10 @@ def _read(data: bytes, position: int) -> tuple[int, int]:
         byte = data[position + index]
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
+            if value >= 2 * _INT64_END:
+                break
             return (value >> 1) ^ -(value & 1), position + index + 1
-    raise CorruptBatchError("a varint of more than ten bytes")
+    raise CorruptBatchError("a varint of more than 64 bits")
 
 
 def _varint(value: int) -> bytes:

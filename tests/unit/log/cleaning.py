@@ -10,7 +10,7 @@ from bifrost.log.cleaning.choosing import Dirt, assess, task_for
 from bifrost.log.cleaning.task import Cleaned
 from bifrost.log.disk import Disk
 from bifrost.log.partition_log import PartitionLog
-from bifrost.protocol.batch import read_header
+from bifrost.protocol.batch import read_header, with_payload
 from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import encode_batch
 from tests.unit.log.batches import NOW
@@ -39,6 +39,18 @@ def put(
         transactional=transactional,
     )
     return log.append(memoryview(data), read_header(data), leader_epoch=0, now_ms=NOW).base_offset
+
+
+def nonsense() -> bytearray:
+    """A batch whose header and checksum are right, and which holds a record of 2^65 ms after the first."""
+    batch = bytearray(encode_batch([(NOW, b"a", b"1", ())]))
+    record = bytes.fromhex("00 80808080808080808008 00 02 61 02 31 00")
+    return with_payload(batch, read_header(batch), Codec.NONE, bytes([2 * len(record)]) + record)
+
+
+def put_nonsense(log: PartitionLog) -> None:
+    batch = nonsense()
+    log.append(memoryview(batch), read_header(batch), leader_epoch=0, now_ms=NOW)
 
 
 def dirt(log: PartitionLog, *, now_ms: int = NOW, stable_offset: int | None = None) -> Dirt | None:

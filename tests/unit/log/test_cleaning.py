@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from bifrost.log.cleaning import worker
 from bifrost.log.cleaning.choosing import task_for
-from bifrost.log.config import LogConfig
+from bifrost.log.cleaning.filter import BatchFilter, note_keys
+from bifrost.log.cleaning.offset_map import OffsetMap
+from bifrost.log.config import INT64_MAX, LogConfig
 from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.scan import DamagedBatchError
 from bifrost.log.timestamps import find_timestamp, max_timestamp
 from bifrost.protocol.batch import BatchHeader, read_header
 from bifrost.protocol.compression import Codec
-from bifrost.protocol.record_spans import has_delete_horizon
-from bifrost.protocol.records import Record
+from bifrost.protocol.record_spans import has_delete_horizon, records_of
+from bifrost.protocol.records import Record, encode_batch
 from tests.unit.log.batches import DIRECTORY, NOW, open_log, read_batches, read_records
-from tests.unit.log.cleaning import clean, dirt, fill, put
+from tests.unit.log.cleaning import clean, dirt, fill, put, put_nonsense
 
 DAY = 24 * 3_600_000
 COMPACTED = LogConfig(compacted=True, deletes=False, segment_bytes=10_000, index_interval_bytes=100)
@@ -171,6 +177,62 @@ def test_a_batch_with_more_keys_than_the_map_takes_gets_on(log: PartitionLog, di
     while dirt(log) is not None:
         clean(log, disk, map_entries_max=1)
     assert [key for _, key, _ in pairs(log)] == [b"%d" % number for number in (*range(1, 9), 0)]
+
+
+def test_a_map_is_never_overfilled_and_ends_inside_a_batch() -> None:
+    batch = encode_batch([(NOW, b"%d" % (number % 5), b"1", ()) for number in range(9)])
+    offsets = OffsetMap(3)
+    note_keys(offsets, memoryview(batch), read_header(batch), 1)
+    assert (offsets.offsets, offsets.end_offset) == ({b"1": 1, b"2": 2, b"3": 3}, 4)
+
+
+def test_what_lies_behind_the_end_of_the_map_stays_for_another_round(log: PartitionLog, disk: MemoryDisk) -> None:
+    fill(log, [[(b"a", b"1"), (b"b", b"1"), (None, b"1"), (b"c", None)]])
+    clean(log, disk, map_entries_max=1)
+    assert log.first_dirty_offset == 1
+    assert pairs(log) == [(0, b"a", b"1"), (1, b"b", b"1"), (2, None, b"1"), (3, b"c", None)]
+    assert not has_delete_horizon(headers(log)[0]), "its tombstone has not been met"
+    clean(log, disk)
+    assert pairs(log) == [(0, b"a", b"1"), (1, b"b", b"1"), (3, b"c", None)]
+    assert has_delete_horizon(headers(log)[0])
+
+
+def test_a_batch_of_very_many_records_takes_no_more_than_its_bytes() -> None:
+    count = 60_000
+    batch = memoryview(encode_batch([(NOW, b"k" if n % 2 else b"", b"", ()) for n in range(count)]))
+    header, offsets = read_header(batch), OffsetMap(1 << 20)
+    inflated = len(records_of(batch, header, 1 << 30))
+    batches = BatchFilter(offsets, {}, now_ms=NOW, delete_retention_ms=0)
+
+    def peak(work: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(lambda: note_keys(offsets, batch, header, 0)) < 5 * inflated
+    offsets.offsets[b""] = 1 << 40
+    assert peak(lambda: batches.retained(batch, header, is_last=True)) < 5 * inflated
+    assert batches.records_dropped == count - 1
+
+
+def test_tombstones_that_are_kept_for_ever_are_kept(log: PartitionLog, disk: MemoryDisk) -> None:
+    log.config = replace(COMPACTED, delete_retention_ms=INT64_MAX)
+    fill(log, [[(b"a", b"1")], [(b"a", None)], [(b"b", b"1")]])
+    clean(log, disk)
+    assert pairs(log) == [(1, b"a", None), (2, b"b", b"1")]
+    assert headers(log)[0].base_timestamp == INT64_MAX
+
+
+def test_a_batch_that_lies_about_its_records_is_damage(log: PartitionLog, disk: MemoryDisk) -> None:
+    """With a checksum that is right it could be written while the topic was not compacted, and nobody looked inside."""
+    put_nonsense(log)
+    log.roll(NOW)
+    fill(log, [[(b"a", b"2")]])
+    with pytest.raises(DamagedBatchError, match="64 bits"):
+        clean(log, disk)
 
 
 def test_times_are_found_in_what_is_left(log: PartitionLog, disk: MemoryDisk) -> None:

@@ -13,10 +13,12 @@ transactions changes `is_left_alone`, and knows by then which ones were aborted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from bifrost.log.cleaning.offset_map import DIGEST_BYTES, OffsetMap, digest
+from bifrost.log.config import INT64_MAX
 from bifrost.protocol.batch import BatchHeader
-from bifrost.protocol.record_spans import Span, empty, find_records, has_delete_horizon, records_of, rewrite
+from bifrost.protocol.record_spans import empty, find_records, has_delete_horizon, records_of, rewrite
 from bifrost.protocol.records import DECOMPRESSED_BYTES_MAX
 
 
@@ -26,13 +28,29 @@ def is_left_alone(header: BatchHeader) -> bool:
 
 
 def note_keys(offsets: OffsetMap, batch: memoryview, header: BatchHeader, first_dirty_offset: int) -> None:
-    """Takes in what a batch says about keys from `first_dirty_offset` on. The caller has checked the CRC."""
+    """Takes in what a batch says about keys from `first_dirty_offset` on, until the map is full: it then ends inside
+    the batch. The caller has checked the CRC. Kafka: Cleaner.buildOffsetMapForSegment."""
     if header.record_count and not is_left_alone(header):
         known, base_offset = offsets.offsets, header.base_offset
+        entries_max = offsets.entries_max
+        may_overfill = len(known) + header.record_count > entries_max
         data = records_of(batch, header, DECOMPRESSED_BYTES_MAX)
-        for _, _, _, offset_delta, key, _ in find_records(data, header.record_count):
+        for _, _, _, offset_delta, key, _ in find_records(data, header.record_count, header.last_offset_delta):
             if key is not None and base_offset + offset_delta >= first_dirty_offset:
+                if may_overfill and len(known) >= entries_max:
+                    offsets.end_offset = base_offset + offset_delta
+                    return
                 known[key if len(key) < DIGEST_BYTES else digest(key)] = base_offset + offset_delta
+    offsets.end_offset = header.next_offset
+
+
+class _Kept(NamedTuple):
+    """What stays of the records of a batch."""
+
+    body: bytes | bytearray
+    record_count: int
+    newest_delta: int
+    has_tombstones: bool
 
 
 class BatchFilter:
@@ -59,35 +77,44 @@ class BatchFilter:
         if not header.record_count:
             return batch if must_stay else None
         data = records_of(batch, header, DECOMPRESSED_BYTES_MAX)
-        spans = find_records(data, header.record_count)
-        kept, has_tombstones = self._choose(spans, header)
-        self.records_dropped += len(spans) - len(kept)
-        if not kept:
+        kept = self._choose(data, header)
+        self.records_dropped += header.record_count - kept.record_count
+        if not kept.record_count:
             return empty(header) if must_stay else None
         horizon_ms = None
-        if has_tombstones and not has_delete_horizon(header):
-            horizon_ms = self._now_ms + self._delete_retention_ms
-        if len(kept) == len(spans) and horizon_ms is None:
+        if kept.has_tombstones and not has_delete_horizon(header):
+            horizon_ms = min(self._now_ms + self._delete_retention_ms, INT64_MAX)
+        if kept.record_count == header.record_count and horizon_ms is None:
             return batch
-        return rewrite(header, data, kept, horizon_ms)
+        return rewrite(
+            header, kept.body, count=kept.record_count, newest_delta=kept.newest_delta, delete_horizon_ms=horizon_ms
+        )
 
-    def _choose(self, spans: list[Span], header: BatchHeader) -> tuple[list[Span], bool]:
-        """The records that stay, and whether there are tombstones among them. A record without a key goes, as in Kafka:
-        it dates from before the topic was compacted."""
+    def _choose(self, data: bytes, header: BatchHeader) -> _Kept:
+        """The records that stay. A record without a key goes, as in Kafka: it dates from before the topic was
+        compacted. What lies behind the map's end stays for another round, whatever it is."""
         last_offset_of = self._offsets.offsets.get
-        base_offset = header.base_offset
+        base_offset, known_deltas = header.base_offset, self._offsets.end_offset - header.base_offset
         tombstones_go = has_delete_horizon(header) and header.base_timestamp <= self._now_ms
-        kept, has_tombstones = [], False
-        for span in spans:
-            _, _, _, offset_delta, key, is_tombstone = span
-            if key is None:
-                continue
-            known = key if len(key) < DIGEST_BYTES else digest(key)
-            if last_offset_of(known, -1) > base_offset + offset_delta:
-                continue
-            if is_tombstone:
-                if tombstones_go:
+        body, run = bytearray(), 0  # where the records begin that stay and are not in the body yet
+        count, newest_delta, has_tombstones = 0, -INT64_MAX - 1, False
+        records = find_records(data, header.record_count, header.last_offset_delta)
+        for start, end, timestamp_delta, offset_delta, key, is_tombstone in records:
+            if offset_delta < known_deltas:
+                if (
+                    key is None
+                    or last_offset_of(key if len(key) < DIGEST_BYTES else digest(key), -1) > base_offset + offset_delta
+                    or (is_tombstone and tombstones_go)
+                ):
+                    if start > run:
+                        body += data[run:start]
+                    run = end
                     continue
-                has_tombstones = True
-            kept.append(span)
-        return kept, has_tombstones
+                if is_tombstone:
+                    has_tombstones = True
+            count += 1
+            if timestamp_delta > newest_delta:  # noqa: PLR1730  # nothing is called here
+                newest_delta = timestamp_delta
+        if run:
+            body += data[run:]
+        return _Kept(body if run else data, count, newest_delta, has_tombstones)

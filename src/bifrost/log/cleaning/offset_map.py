@@ -28,18 +28,14 @@ def digest(key: bytes) -> bytes:
 class OffsetMap:
     """Keys to offsets."""
 
-    __slots__ = ("_entries_max", "end_offset", "offsets")
+    __slots__ = ("end_offset", "entries_max", "offsets")
 
     def __init__(self, entries_max: int) -> None:
-        self._entries_max = entries_max
+        self.entries_max = entries_max
         self.offsets: dict[bytes, int] = {}
         """By digest. Open to whoever looks up millions of keys in a row."""
         self.end_offset = 0
         """The map knows every key of the dirty part of the log up to here, and of nothing behind it."""
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.offsets) >= self._entries_max
 
     def put(self, key: bytes, offset: int) -> None:
         self.offsets[digest(key)] = offset

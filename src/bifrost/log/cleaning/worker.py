@@ -75,7 +75,7 @@ def _clean(task: CleaningTask) -> Iterator[Step]:
 
 
 def _fill(offsets: OffsetMap, task: CleaningTask) -> Iterator[Step]:
-    """Reads the dirty part, until the map is full: then that part ends sooner, with a batch."""
+    """Reads the dirty part, until the map is full: then that part ends sooner."""
     first = offsets.end_offset = task.first_dirty_offset
     ends = [*(source.base_offset for source in task.sources[1:]), task.end_offset]
     for source, segment_end in zip(task.sources, ends):
@@ -85,13 +85,12 @@ def _fill(offsets: OffsetMap, task: CleaningTask) -> Iterator[Step]:
         for position, header, batch in _read_batches(task, source, segment_end):
             if header.last_offset < first:
                 continue
-            if offsets.is_full and offsets.end_offset > first:
-                return
             try:
                 note_keys(offsets, batch, header, first)
             except CorruptBatchError as error:
                 raise _damage(task, source, position, error) from error
-            offsets.end_offset = header.next_offset
+            if offsets.end_offset < header.next_offset:
+                return
             moved += len(batch)
             if moved >= task.read_bytes:
                 yield Step(moved)

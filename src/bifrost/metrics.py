@@ -23,6 +23,9 @@ class Metrics:
     unexpected_errors: int = 0
     """Requests that met a bug; zero in a healthy node."""
     storage_errors: int = 0
+    uncleanable_partitions: int = 0
+    """Logs that compaction leaves alone for now, because they are damaged or end in a bug. Kafka:
+    uncleanable-partitions-count."""
     bytes_in: int = 0
     bytes_out: int = 0
     throttled: Counter[str] = field(default_factory=Counter)

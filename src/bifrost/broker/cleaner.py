@@ -4,16 +4,20 @@ they have finished takes its place in the log here, on the loop. Kafka: LogClean
 A worker does a little at a time and is asked to go on after each piece. In between it is seen whether the log is still
 the one that the cleaning began with: one that was cut or deleted meanwhile, or has lost segments, is left as it is.
 Pauses between the pieces keep to `log.cleaner.io.max.bytes.per.second`.
+
+A log that cannot be cleaned, because it is damaged or because its cleaning meets a bug or ends its worker again and
+again, is left alone from then on, and the others are cleaned.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import BrokenExecutor, Executor
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.clock import Clock
@@ -21,11 +25,12 @@ from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.cleaning import worker
 from bifrost.log.cleaning.choosing import Dirt, assess, dirtiest, task_for
 from bifrost.log.cleaning.offset_map import entries_that_fit
-from bifrost.log.cleaning.task import CleaningTask
+from bifrost.log.cleaning.task import CleaningTask, OversizedBatchError
 from bifrost.log.disk import Disk
 from bifrost.log.manager import LogManager
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.scan import REMEDY, DamagedBatchError
+from bifrost.metrics import Metrics
 from bifrost.replication.manager import ReplicaManager
 from bifrost.replication.partition import Partition
 
@@ -34,8 +39,18 @@ _log = logging.getLogger(__name__)
 _MS: Final = 1000.0
 _TURN_S: Final = 0.001
 """How long logs are looked at before others have a turn on the loop."""
+_DEATHS_MAX: Final = 2
+"""Workers that may end in the midst of one log before it is left alone."""
 _numbers = count()
 """Of cleanings: no two of this process share one, not even those of several nodes in a test."""
+
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class _WorkerBugError(Exception):
+    """A worker failed in a way that nobody has thought of; its cause says how."""
 
 
 class Cleaner:
@@ -50,6 +65,7 @@ class Cleaner:
         clock: Clock,
         on_storage_error: Callable[[StorageError], None],
         pool: Callable[[], Executor] | None,
+        metrics: Metrics,
     ) -> None:
         self._disk = disk
         self._logs = logs
@@ -60,8 +76,11 @@ class Cleaner:
         self._make_pool = pool
         self._loop = asyncio.get_running_loop()
         self._being_cleaned: set[Partition] = set()
-        self._damaged: dict[PartitionLog, None] = {}
+        self._metrics = metrics
+        self._uncleanable: set[PartitionLog] = set()
         """Logs that nobody tries to clean again. Kafka: LogCleanerManager.markPartitionUncleanable."""
+        self._deaths: Counter[PartitionLog] = Counter()
+        """Workers that ended in the midst of a log since it was cleaned."""
 
     async def run(self, stops_within: Callable[[float], Awaitable[bool]]) -> None:
         """Look again and again, until the node stops."""
@@ -98,6 +117,7 @@ class Cleaner:
 
     async def _choose(self) -> tuple[Partition, Dirt] | None:
         now_ms, turn_began = self._clock.now_ms(), self._loop.time()
+        self._forget_the_gone()
         found: list[Dirt] = []
         of_log: dict[PartitionLog, Partition] = {}
         for partition in list(self._replicas):
@@ -115,11 +135,11 @@ class Cleaner:
                 await asyncio.sleep(0)
                 turn_began = self._loop.time()
         free = [dirt for dirt in found if of_log[dirt.log] not in self._being_cleaned]  # by another lane meanwhile
-        chosen = dirtiest(free)
+        chosen = dirtiest(dirt for dirt in free if dirt.log not in self._deaths) or dirtiest(free)
         return None if chosen is None else (of_log[chosen.log], chosen)
 
     def _assess(self, partition: Partition, now_ms: int) -> Dirt | None:
-        if partition.log in self._damaged:
+        if partition.log in self._uncleanable:
             return None
         try:
             return assess(partition.log, partition.last_stable_offset, now_ms)
@@ -154,20 +174,21 @@ class Cleaner:
             try:
                 cleaned_to = await self._work(number, task, partition, pool, stops_within)
             finally:
-                await self._loop.run_in_executor(pool, worker.end, number)
+                await self._ask(pool, worker.end, number)
         except BrokenExecutor as error:
-            _log.warning("cleaning ended with its process partition=%s error=%r", partition.tp, error)
+            self._on_death(partition, error)
             return False
         except DiskFullError as full:
             _log.warning("no room to clean partition=%s path=%s", partition.tp, full.path)
             return False
-        except StorageError as error:
+        except (StorageError, _WorkerBugError) as error:
             is_same = self._is_here(partition) and log.owed.generation == generation
             if not is_same or log.first_offset > task.sources[0].base_offset:
                 return True  # it was cut or deleted, or has lost its first segments, while they were read
             return self._on_failure(partition, error)
         if cleaned_to is not None:
             log.first_dirty_offset = cleaned_to
+            self._deaths.pop(log, None)
             await self._logs.store_cleaned()
             _log.info(
                 "log cleaned partition=%s from=%d to=%d bytes=%d/%d ms=%d",
@@ -190,10 +211,10 @@ class Cleaner:
     ) -> int | None:
         """Up to where the log is clean now; None if it was given up because the node stops, or the log changed."""
         log, generation = partition.log, partition.log.owed.generation
-        await self._loop.run_in_executor(pool, worker.begin, number, task)
+        await self._ask(pool, worker.begin, number, task)
         while True:
             began = self._loop.time()
-            step = await self._loop.run_in_executor(pool, worker.advance, number)
+            step = await self._ask(pool, worker.advance, number)
             if not self._is_here(partition) or log.owed.generation != generation:
                 return None
             if step.cleaned is not None:
@@ -208,16 +229,56 @@ class Cleaner:
             if await stops_within(max(pause_s, 0.0)):
                 return None
 
-    def _on_failure(self, partition: Partition, error: StorageError) -> bool:
+    async def _ask(
+        self, pool: Executor | None, work: Callable[[*_Arguments], _Result], *arguments: *_Arguments
+    ) -> _Result:
+        """What a worker makes of it. A bug that it meets ends no more than this cleaning: all that it may have done is
+        to add files that belong to no log."""
+        try:
+            return await self._loop.run_in_executor(pool, work, *arguments)
+        except (StorageError, BrokenExecutor):
+            raise
+        except Exception as error:
+            raise _WorkerBugError(repr(error)) from error
+
+    def _on_failure(self, partition: Partition, error: StorageError | _WorkerBugError) -> bool:
         if isinstance(error, DamagedBatchError):
             self._give_up(partition, error)
+            return True
+        if isinstance(error, _WorkerBugError):
+            self._leave_alone(partition)
+            _log.error("log is not cleaned any more, that met a bug partition=%s", partition.tp, exc_info=error)
             return True
         self._on_storage_error(error)
         return False
 
+    def _on_death(self, partition: Partition, error: BrokenExecutor) -> None:
+        """A log that ends its worker would otherwise be chosen first, for ever, and no other would be cleaned."""
+        self._deaths[partition.log] += 1
+        _log.warning("cleaning ended with its process partition=%s error=%r", partition.tp, error)
+        if self._deaths[partition.log] >= _DEATHS_MAX:
+            self._leave_alone(partition)
+            _log.error("log is not cleaned any more, its worker always ends partition=%s", partition.tp)
+
     def _give_up(self, partition: Partition, damage: DamagedBatchError) -> None:
-        self._damaged[partition.log] = None
-        _log.error("log is damaged and not cleaned partition=%s %s remedy=%r", partition.tp, damage, REMEDY)
+        self._leave_alone(partition)
+        if isinstance(damage, OversizedBatchError):
+            _log.error(
+                "log holds a batch too large to look into and is not cleaned partition=%s %s", partition.tp, damage
+            )
+        else:
+            _log.error("log is damaged and not cleaned partition=%s %s remedy=%r", partition.tp, damage, REMEDY)
+
+    def _leave_alone(self, partition: Partition) -> None:
+        self._uncleanable.add(partition.log)
+        self._metrics.uncleanable_partitions = len(self._uncleanable)
+
+    def _forget_the_gone(self) -> None:
+        if self._uncleanable or self._deaths:
+            here = {partition.log for partition in self._replicas}
+            self._uncleanable &= here
+            self._deaths = Counter({log: deaths for log, deaths in self._deaths.items() if log in here})
+            self._metrics.uncleanable_partitions = len(self._uncleanable)
 
     def _is_here(self, partition: Partition) -> bool:
         return self._replicas.find(partition.tp) is partition

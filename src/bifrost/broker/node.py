@@ -227,7 +227,7 @@ class Node:
 
     def _keep_house(self, logs: LogManager, publisher: Publisher, image: MetadataImage, live: LiveSettings) -> None:
         failed, clock = self._on_storage_error, self._clock
-        cleaner = Cleaner(self._disk, logs, self._replicas, live, clock, failed, self._cleaner_pool)
+        cleaner = Cleaner(self._disk, logs, self._replicas, live, clock, failed, self._cleaner_pool, self.metrics)
         house = Housekeeping(logs, self._replicas, publisher, image, clock, self.settings, failed, cleaner)
         house.start(self._spawn, self._stops_within)
 

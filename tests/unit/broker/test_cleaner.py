@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
+
+import pytest
 
 from bifrost.broker.cleaner import Cleaner
 from bifrost.clock import SystemClock
 from bifrost.errors import DiskFullError, StorageError
 from bifrost.log.cleaning import worker
 from bifrost.log.memory_disk import MemoryFile
+from bifrost.log.scan import REMEDY
+from bifrost.metrics import Metrics
+from bifrost.protocol.batch import read_header
+from bifrost.protocol.compression import Codec
 from bifrost.protocol.records import encode_batch
 from tests.unit.broker.hosting import Hosting
 from tests.unit.broker.stand_ins import on_loop
 from tests.unit.log.batches import NOW, read_records
+from tests.unit.log.cleaning import nonsense
 
+DAMAGED = "log is damaged"
+TOO_LARGE = "too large to look into"
 Hook = Callable[[str], None]
 
 
@@ -32,7 +42,7 @@ class Inline(Executor):
         try:
             self._before(work.__name__)
             done.set_result(work(*arguments, **named))
-        except (StorageError, BrokenExecutor) as error:
+        except Exception as error:  # noqa: BLE001  # as a process hands it over
             done.set_exception(error)
         return done
 
@@ -49,8 +59,16 @@ class Scene:
         self.looks = looks
         self.pools: list[Inline] = []
         self._before = before
+        self.metrics = Metrics()
         self.cleaner = Cleaner(
-            hosting.disk, hosting.logs, hosting.replicas, hosting.live, SystemClock(), self.errors.append, self._pool
+            hosting.disk,
+            hosting.logs,
+            hosting.replicas,
+            hosting.live,
+            SystemClock(),
+            self.errors.append,
+            self._pool,
+            self.metrics,
         )
 
     def _pool(self) -> Executor:
@@ -69,14 +87,20 @@ class Scene:
         return self.looks < 0
 
 
-def fill(hosting: Hosting, name: str = "orders") -> None:
+def fill(hosting: Hosting, name: str = "orders", first: bytearray | None = None) -> None:
     number = 100 + len(hosting.image.topics)
     hosting.create(name, number=number, cleanup_policy="compact", internal_segment_bytes="150")
     partition = hosting.partition(name)
+    if first is not None:  # written as it came while the topic was not compacted, say
+        partition.log.append(memoryview(first), read_header(first), leader_epoch=0, now_ms=NOW)
     for number in range(4):
         batch = memoryview(encode_batch([(NOW, b"key", b"%d" % number * 40, ())]))
         partition.append(batch, acks=-1, api_version=9, transactional_id=None, now_ms=NOW, opened=True)
     partition.log.flush()
+
+
+def oversized() -> bytearray:
+    return bytearray(encode_batch([(NOW, b"key", bytes(1 << 18), ())], codec=Codec.ZSTD))
 
 
 def offsets(hosting: Hosting, name: str = "orders") -> list[int]:
@@ -155,6 +179,68 @@ async def test_a_worker_that_dies_is_replaced_at_the_next_look() -> None:
     scene = Scene(hosting, before, looks=2)
     await scene.run()
     assert (offsets(hosting), scene.errors, len(scene.pools)) == ([2, 3], [], 2)
+
+
+@on_loop
+async def test_a_log_that_ends_its_worker_twice_does_not_keep_others_from_being_cleaned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hosting = await Hosting.start()
+    fill(hosting)
+    fill(hosting, "sound")
+    partition, works = hosting.partition("orders"), []
+
+    def before(work: str) -> None:
+        if work == "advance" and partition in scene.cleaner._being_cleaned:
+            works.append(work)
+            raise BrokenExecutor("killed")
+
+    scene = Scene(hosting, before, looks=5)
+    await scene.run()
+    assert (offsets(hosting, "sound"), offsets(hosting), scene.errors) == ([2, 3], [0, 1, 2, 3], [])
+    assert len(works) == 2
+    assert scene.metrics.uncleanable_partitions == 1
+    assert "its worker always ends partition=orders-0" in caplog.text
+
+
+@on_loop
+async def test_a_bug_in_one_cleaning_leaves_one_log_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    hosting = await Hosting.start()
+    fill(hosting)
+    fill(hosting, "sound")
+    partition = hosting.partition("orders")
+
+    def before(work: str) -> None:
+        if work == "advance" and partition in scene.cleaner._being_cleaned:
+            raise struct.error("int too large to convert")
+
+    scene = Scene(hosting, before, looks=3)
+    await scene.run()
+    assert (offsets(hosting, "sound"), offsets(hosting), scene.errors) == ([2, 3], [0, 1, 2, 3], [])
+    assert scene.metrics.uncleanable_partitions == 1
+    assert "that met a bug partition=orders-0" in caplog.text
+    assert "Traceback" in caplog.text
+    hosting.delete("orders")
+    scene.looks = 1
+    await scene.run()
+    assert scene.metrics.uncleanable_partitions == 0
+
+
+@pytest.mark.parametrize(("first", "words"), [(nonsense, DAMAGED), (oversized, TOO_LARGE)])
+@on_loop
+async def test_a_batch_that_nobody_can_open_leaves_its_log_as_it_is(
+    first: Callable[[], bytearray], words: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bifrost.log.cleaning.filter.DECOMPRESSED_BYTES_MAX", 1 << 18)
+    hosting = await Hosting.start()
+    fill(hosting, first=first())
+    fill(hosting, "sound")
+    scene = Scene(hosting, looks=2)
+    await scene.run()
+    assert (offsets(hosting, "sound"), scene.errors) == ([2, 3], [])
+    assert words in caplog.text
+    assert (REMEDY in caplog.text) == (words == DAMAGED)
+    assert scene.metrics.uncleanable_partitions == 1
 
 
 @on_loop

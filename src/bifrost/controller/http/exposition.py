@@ -89,6 +89,8 @@ def _of_node(side: ClusterSide) -> Iterator[Family]:
     yield _counter("bifrost_unexpected_errors_total", "Requests that met a bug; 0 in a healthy node.",
                    metrics.unexpected_errors)  # fmt: skip
     yield _counter("bifrost_storage_errors_total", "Failures of a disk.", metrics.storage_errors)
+    yield _gauge("bifrost_uncleanable_partitions", "Logs of this node that compaction has given up.",
+                 metrics.uncleanable_partitions)  # fmt: skip
     throttled = [({"quota": key}, float(count)) for key, count in sorted(metrics.throttled.items())]
     yield Family("bifrost_throttled_requests_total", "counter", "Requests whose client was told to wait, by limit.",
                  throttled)  # fmt: skip

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bifrost.log.disk import Disk
+from bifrost.log.scan import DamagedBatchError
+
+
+class OversizedBatchError(DamagedBatchError):
+    """The batch may be sound, but it holds more than a cleaning takes into memory."""
 
 
 class Source(NamedTuple):

@@ -16,12 +16,13 @@ from typing import Final
 from bifrost.log.cleaning.filter import BatchFilter, note_keys
 from bifrost.log.cleaning.grouping import group_sources
 from bifrost.log.cleaning.offset_map import OffsetMap
-from bifrost.log.cleaning.task import Cleaned, CleaningTask, Source, Step
+from bifrost.log.cleaning.task import Cleaned, CleaningTask, OversizedBatchError, Source, Step
 from bifrost.log.disk import Disk, File
 from bifrost.log.index import RELATIVE_OFFSET_MAX, IndexBuilder
 from bifrost.log.names import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, segment_path
 from bifrost.log.scan import LENGTH_END, DamagedBatchError
 from bifrost.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatchError, check_crc, read_header
+from bifrost.protocol.compression import InflatedError
 
 _SYNC_BYTES: Final = 1 << 20
 """Written before the disk is asked to keep up: one great sync at the end would hold up everybody's small ones."""
@@ -232,7 +233,6 @@ def _read_batches(
 
 
 def _damage(task: CleaningTask, source: Source, position: int, error: CorruptBatchError) -> DamagedBatchError:
-    """Records that are not what their header says, behind a checksum that is right."""
-    return DamagedBatchError(
-        task.disk.open(segment_path(task.directory, source.base_offset, LOG)), position, str(error)
-    )
+    """Records that are not what their header says, behind a checksum that is right; or too many of them."""
+    kind = OversizedBatchError if isinstance(error, InflatedError) else DamagedBatchError
+    return kind(task.disk.open(segment_path(task.directory, source.base_offset, LOG)), position, str(error))

@@ -40,7 +40,7 @@ class PartitionLog:
         "_dirty", "_files", "_highest_point", "_safe_at_append", "_segments", "_stored", "config", "directory",
         "durable_offset", "epochs", "first_dirty_offset", "log_end_offset", "log_start_offset", "on_dirty",
         "on_durable", "on_start_moved", "on_start_stored", "owed", "partition", "producers",
-        "recovery_point", "stored_start_offset", "topic_id",
+        "recovery_point", "replacements", "stored_start_offset", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class PartitionLog:
         """Everything below it was synced: recovery may start here."""
         self.first_dirty_offset = 0
         """Compaction has been through everything before it; whoever knows better says so. It may lie before the log."""
+        self.replacements = 0
+        """Counts changes of its files by cleaning: whoever holds segments while it waits has to ask for them anew."""
         self.on_dirty: Callable[[PartitionLog], None] | None = None
         """Told once when there is something to sync, and again only after `begin_flush`."""
         self.on_durable: Callable[[int], None] | None = None
@@ -100,8 +102,7 @@ class PartitionLog:
     ) -> PartitionLog:
         """Opens the log, or makes a new one; recovers it when it was not closed cleanly."""
         files = OpenFiles(disk) if files is None else files
-        new = not disk.exists(directory)
-        if new:
+        if new := not disk.exists(directory):
             disk.makedirs(directory)
         loaded = load_or_recover(
             files, directory, config,
@@ -141,10 +142,8 @@ class PartitionLog:
         if size > config.segment_bytes:
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes, a segment holds {config.segment_bytes}")
         producer_id = header.producer_id
-        if producer_id >= 0:
-            duplicate = self.producers.check(header)
-            if duplicate is not None:
-                return AppendResult(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
+        if producer_id >= 0 and (duplicate := self.producers.check(header)) is not None:
+            return AppendResult(duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, True)
         if append_time:
             header = stamp_append_time(batch, 0, header, now_ms)
         base_offset = self.log_end_offset
@@ -243,9 +242,8 @@ class PartitionLog:
             if place is None:
                 return None
             position, batch_size = place
-            end = segment.size
-            if end_offset < self.log_end_offset:
-                end = self._segments.readable_end(segment, end_offset)
+            shown = end_offset >= self.log_end_offset
+            end = segment.size if shown else self._segments.readable_end(segment, end_offset)
         except DamagedBatchError as damage:
             _log.error("log is damaged partition=%s offset=%d %s remedy=%r", self.partition, offset, damage, REMEDY)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
@@ -322,6 +320,7 @@ class PartitionLog:
     def replace_segments(self, cleaned: Cleaned) -> list[str] | None:
         """As `take_out_segments`, for segments that were cleaned. None if they are not in the log any more."""
         self.owed.owe([], self.directory)
+        self.replacements += 1
         return self._segments.replace(cleaned, self.config)
 
     def drop_segments_before(self, offset: int) -> None:

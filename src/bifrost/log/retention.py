@@ -19,21 +19,27 @@ UNLIMITED: Final = -1
 class Sweep:
     """One look at one log, in steps: a log may have thousands of segments, and others want to be served meanwhile."""
 
-    __slots__ = ("_generation", "_log", "_next", "_now_ms", "_segments", "_size")
+    __slots__ = ("_generation", "_log", "_next", "_now_ms", "_replacements", "_segments", "_size")
 
     def __init__(self, log: PartitionLog, now_ms: int) -> None:
         self._log = log
         self._now_ms = now_ms
-        self._segments = log.segments if log.config.deletes else []
-        self._size = sum(segment.size for segment in self._segments)
-        self._next = 0
         self._generation = log.owed.generation
+        self._begin(log.segments if log.config.deletes else [])
+
+    def _begin(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._size = sum(segment.size for segment in segments)
+        self._next = 0
+        self._replacements = self._log.replacements
 
     def step(self, high_watermark: int, limit: int) -> int | None:
         """Where the log should begin, after a look at up to `limit` more segments; None once the next one stays."""
         log = self._log
         if log.owed.generation != self._generation:
             return None  # it was cut meanwhile, and has other segments now
+        if log.replacements != self._replacements and self._segments:
+            self._begin(log.segments)  # a cleaning has merged some, and their files are gone
         start, first = None, self._next
         while self._next < min(first + limit, len(self._segments)):
             segment = self._segments[self._next]

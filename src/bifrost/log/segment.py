@@ -51,6 +51,7 @@ class Segment:
         "_times",
         "base_offset",
         "directory",
+        "replaced",
         "size",
     )
 
@@ -64,6 +65,8 @@ class Segment:
         self._offsets: StoredOffsetIndex | OffsetIndex | None = None
         self._times: StoredTimeIndex | TimeIndex | None = None
         self._rebuilt = False
+        self.replaced = False
+        """Another segment has its names now. A thread may still look, but what it makes of indexes is not of that one."""
         self._newest_ms: int | None = None
 
     @property
@@ -186,7 +189,8 @@ class Segment:
             _log.warning("segment is damaged %s", damage)
         builder.finish()
         self._offsets, self._times = builder.offsets, builder.times
-        write_indexes(self._files, self.directory, builder)
+        if not self.replaced:
+            write_indexes(self._files, self.directory, builder)
 
 
 class ActiveSegment(Segment):

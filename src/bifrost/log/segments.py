@@ -116,6 +116,7 @@ class Segments:
         if tuple(self._bases[first:end]) != cleaned.base_offsets:
             return None
         for segment in self.closed[first:end]:
+            segment.replaced = True
             segment.forget_files()
         renamed = swap_in(self._files.disk, self._directory, cleaned.base_offsets)
         base_offset = cleaned.base_offsets[0]

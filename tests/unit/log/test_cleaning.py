@@ -262,6 +262,18 @@ def test_a_reader_of_a_replaced_segment_can_finish(log: PartitionLog, disk: Memo
     assert pairs(log) == [(1, b"a", b"2")]
 
 
+def test_a_segment_that_was_replaced_leaves_the_indexes_of_the_next_alone(log: PartitionLog, disk: MemoryDisk) -> None:
+    for number in range(2):
+        put(log, (b"%d" % number, b"x"), timestamp=NOW + 1000 * number)
+        log.roll(NOW)
+    held, path = log.segments[0], f"{DIRECTORY}/{0:020d}.timeindex"
+    clean(log, disk)
+    before = disk.read_bytes(path)
+    assert held.distrust_indexes("a thread finds another file than it knew")
+    assert disk.read_bytes(path) == before
+    assert log.segments[0].greatest_timestamp() == (NOW + 1000, 1)
+
+
 def test_snapshots_of_producers_stay_where_segments_begin(log: PartitionLog, disk: MemoryDisk) -> None:
     for number in range(3):
         put(log, (b"a", b"%d" % number), producer_id=7, sequence=number)

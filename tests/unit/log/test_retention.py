@@ -14,6 +14,7 @@ from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.retention import Sweep
 from tests.unit.log.batches import DIRECTORY, NOW, append, open_log, values_of
+from tests.unit.log.cleaning import clean, put
 
 HOUR = 3_600_000
 FOREVER = LogConfig(segment_bytes=150, retention_ms=-1)
@@ -146,6 +147,20 @@ def test_a_segment_that_holds_the_start_stays() -> None:
     log.advance_log_start(2)
     assert log.take_out_segments(9, 10) == []
     assert values_of(log) == [b"c", b"d"]
+
+
+def test_a_cleaning_in_the_midst_of_a_look_lets_it_begin_anew() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, LogConfig(compacted=True, deletes=True, retention_ms=HOUR))
+    for number in range(6):
+        put(log, (b"%d" % (number % 4), b"x"), timestamp=NOW - 9 * HOUR)
+        log.roll(NOW)
+    look = Sweep(log, NOW)
+    assert look.step(log.log_end_offset, 2) == 2
+    clean(log, disk)
+    assert [segment.base_offset for segment in log.segments] == [0, 6]
+    assert look.step(log.log_end_offset, 2) == 6
+    assert look.step(log.log_end_offset, 2) is None
 
 
 def test_only_so_many_are_taken_out_at_once() -> None:

@@ -186,16 +186,17 @@ async def _find_by_time(
 async def _look_up(ctx: RequestContext, partition: Partition, timestamp: int, end: int) -> TimestampAndOffset | None:
     run, log = ctx.broker.loop.run_in_executor, partition.log
     while True:
-        before = (log.first_offset, log.directory)
+        before = (log.first_offset, log.directory, log.replacements)
         try:
             if timestamp == MAX_TIMESTAMP:
                 return await run(None, max_timestamp, log, end)
             return await run(None, find_timestamp, log, timestamp, end)
-        except StorageError:
-            if (log.first_offset, log.directory) == before:
+        except (ApiError, StorageError):
+            if (log.first_offset, log.directory, log.replacements) == before:
                 raise
-            # A segment had had its time while a thread was looking at it, or all of them moved to another directory:
-            # what is left is looked at again, where it is.
+            # A segment had had its time while a thread was looking at it, or was cleaned, and then its file may be
+            # another than was expected; or all of them moved to another directory: what is left is looked at again,
+            # where it is.
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))

@@ -66,7 +66,7 @@ class Segment:
         self._times: StoredTimeIndex | TimeIndex | None = None
         self._rebuilt = False
         self.replaced = False
-        """Another segment has its names now. A thread may still look, but what it makes of indexes is not of that one."""
+        """Another segment has its names now. A thread may still look, but its indexes are not of that one."""
         self._newest_ms: int | None = None
 
     @property

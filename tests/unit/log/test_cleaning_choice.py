@@ -133,6 +133,7 @@ def test_segments_are_grouped_by_what_they_take() -> None:
     assert bases(1, 1, end_offset=1 << 31) == [[0, 10]]
     assert bases(1, 1, end_offset=(1 << 31) + 1) == [[0], [10]]
     assert bases() == []
+    assert [len(group) for group in bases(*[0] * 120)] == [50, 50, 20], "each is swapped in one turn of the loop"
 
 
 def test_a_map_takes_what_its_memory_holds() -> None:

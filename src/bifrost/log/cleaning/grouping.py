@@ -1,12 +1,18 @@
-"""Which segments become one: as many in a row as still make a segment. Kafka: Cleaner.groupSegmentsBySize."""
+"""Which segments become one: as many in a row as still make a segment. Kafka: Cleaner.groupSegmentsBySize.
+
+Not all too many at once, unlike in Kafka: they are replaced in one turn of the loop, which renames their files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from bifrost.log.cleaning.task import Source
 from bifrost.log.index import RELATIVE_OFFSET_MAX
 from bifrost.log.names import OFFSET_INDEX, TIME_INDEX
+
+_SOURCES_MAX: Final = 50
 
 
 def group_sources(
@@ -27,6 +33,7 @@ def group_sources(
         limits = (segment_bytes, segment_index_bytes, segment_index_bytes)
         if (
             groups
+            and len(groups[-1]) < _SOURCES_MAX
             and all(have + more <= limit for have, more, limit in zip(taken, adds, limits))
             and end - 1 - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX
         ):

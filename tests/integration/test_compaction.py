@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from bifrost.cli.workers import patient_worker
 from bifrost.testing import Cluster
 from tests.waiting import eventually
 
@@ -188,3 +190,10 @@ def test_replicas_clean_for_themselves(tmp_path: Path) -> None:
             eventually(lambda path=checkpoint: path.exists() and f"{topic} 0 " in path.read_text())
         cluster.kill(0)
         eventually(lambda: read(cluster, topic)[: len(before)][:5] == before[:5])
+
+
+def test_the_worker_gives_way_to_everybody() -> None:
+    with patient_worker() as pool:
+        assert pool.submit(os.getpriority, os.PRIO_PROCESS, 0).result() == 19
+        if hasattr(os, "SCHED_IDLE"):
+            assert pool.submit(os.sched_getscheduler, 0).result() == os.SCHED_IDLE

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Final
 
 _NICENESS: Final = 19
@@ -37,6 +38,9 @@ def _pool(size: int | None, initializer: Callable[[], None]) -> Executor:
 
 def _step_back() -> None:
     os.nice(_NICENESS)
+    if hasattr(os, "SCHED_IDLE"):  # Linux: whoever wakes up elsewhere goes on at once
+        with suppress(OSError):  # a container may not allow it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     _end_with_the_node()
 
 

@@ -37,6 +37,10 @@ class File(Protocol):
     def sync(self) -> None:
         """What was written survives a loss of power."""
 
+    def write_back(self, position: int, size: int) -> None:
+        """Waits until the disk has taken these bytes, where a machine can say so. That is a pace and no promise: it
+        forces nobody's journal, and only a `sync` makes anything survive."""
+
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...

@@ -39,6 +39,9 @@ class MemoryFile:
     def sync(self) -> None:
         return
 
+    def write_back(self, position: int, size: int) -> None:  # noqa: ARG002
+        return
+
     def truncate(self, size: int) -> None:
         if size <= len(self.content):
             del self.content[size:]

@@ -18,6 +18,8 @@ import posixpath
 import resource
 import shutil
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from bifrost.errors import DiskFullError, StorageError
@@ -90,6 +92,12 @@ class RealFile:
     def sync(self) -> None:
         try:
             _sync_data(self._fd)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+
+    def write_back(self, position: int, size: int) -> None:
+        try:
+            _write_back(self._fd, position, size)
         except OSError as error:
             raise storage_error(self.path, error) from error
 
@@ -272,6 +280,8 @@ class RealDisk:
 _READ_BYTES: Final = 1 << 16
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """Too many open files are no fault of the disk: what is stored is intact, and there may be room again later."""
+_WAIT_WRITE_WAIT: Final = 7
+"""Flags of sync_file_range(2): for what is on its way already, and then for all the rest."""
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -309,6 +319,26 @@ def _kernel_version() -> tuple[int, int]:
         return 0, 0
     major, minor = name.release.split(".")[:2]
     return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    import ctypes  # as below; only compaction wants it
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return call
+
+
+def _write_back(fd: int, position: int, size: int) -> None:
+    call = _sync_file_range()
+    if call is not None and call(fd, position, size, _WAIT_WRITE_WAIT) != 0:
+        import ctypes
+
+        number = ctypes.get_errno()
+        if number not in _UNSUPPORTED and number != errno.EPERM:  # not even a container that forbids it is a failure
+            raise OSError(number, os.strerror(number))
 
 
 def _syncfs(path: str) -> bool:

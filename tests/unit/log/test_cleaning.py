@@ -13,7 +13,7 @@ from bifrost.log.cleaning.choosing import task_for
 from bifrost.log.cleaning.filter import BatchFilter, note_keys
 from bifrost.log.cleaning.offset_map import OffsetMap
 from bifrost.log.config import INT64_MAX, LogConfig
-from bifrost.log.memory_disk import MemoryDisk
+from bifrost.log.memory_disk import MemoryDisk, MemoryFile
 from bifrost.log.partition_log import PartitionLog
 from bifrost.log.scan import DamagedBatchError
 from bifrost.log.timestamps import find_timestamp, max_timestamp
@@ -313,6 +313,35 @@ def test_damage_is_told_and_not_hidden_behind_a_new_checksum(log: PartitionLog, 
     with pytest.raises(DamagedBatchError, match="checksum"):
         clean(log, disk)
     assert not [name for name in disk.listdir(DIRECTORY) if name.endswith(".cleaned")]
+
+
+def test_one_sync_is_enough_for_what_the_disk_has_taken_by_then(
+    disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(disk, LogConfig(compacted=True, segment_bytes=1 << 22))
+    for number in range(30):
+        put(log, (b"a", b"x"), (b"%d" % number, b"x" * 70_000))
+    log.roll(NOW)
+    told: list[tuple[int, int] | None] = []
+
+    def write_back(file: MemoryFile, position: int, size: int) -> None:
+        told.append((position, size))
+
+    def sync(file: MemoryFile) -> None:
+        if file.path.endswith(".log.cleaned"):
+            told.append(None)
+
+    monkeypatch.setattr(MemoryFile, "write_back", write_back)
+    monkeypatch.setattr(MemoryFile, "sync", sync)
+    (cleaned,) = clean(log, disk)
+    *ranges, synced = told
+    assert synced is None
+    at = 0
+    for each in ranges:
+        assert each is not None, "a sync makes others wait"
+        assert each[0] == at
+        at += each[1]
+    assert (at, len(ranges)) == (cleaned.size, 30)
 
 
 def test_index_entries_lead_to_their_batches(disk: MemoryDisk) -> None:

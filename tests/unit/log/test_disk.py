@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
@@ -55,6 +56,35 @@ def test_read_cached_gives_all_or_nothing(place: Place) -> None:
     assert cached is not None
     assert bytes(cached) == b"hello"
     assert file.read_cached(6, 0) is None
+
+
+def test_a_write_back_changes_nothing(place: Place) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/a", create=True)
+    file.write_at(b"12345678", 0)
+    file.write_back(4, 4)
+    assert bytes(file.read_at(10, 0)) == b"12345678"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EINVAL, errno.EPERM, None])
+def test_a_write_back_fails_where_the_disk_does(
+    number: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = []
+
+    def call(fd: int, position: int, size: int, flags: int) -> int:
+        asked.append((fd, position, size, flags))
+        ctypes.set_errno(number or 0)
+        return -1
+
+    monkeypatch.setattr(real_disk, "_sync_file_range", lambda: None if number is None else call)
+    file = RealDisk().open(str(tmp_path / "a"), create=True)
+    if number == errno.EIO:
+        with pytest.raises(StorageError, match="Input/output error"):
+            file.write_back(4, 5)
+    else:
+        file.write_back(4, 5)
+    assert asked == ([] if number is None else [(file.fileno(), 4, 5, 7)])
 
 
 def test_a_missing_file_is_a_storage_error_that_names_it(place: Place) -> None:

@@ -24,8 +24,6 @@ from bifrost.log.scan import LENGTH_END, DamagedBatchError
 from bifrost.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatchError, check_crc, read_header
 from bifrost.protocol.compression import InflatedError
 
-_SYNC_BYTES: Final = 1 << 20
-"""Written before the disk is asked to keep up: one great sync at the end would hold up everybody's small ones."""
 _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 _under_way: dict[int, Iterator[Step]] = {}
@@ -139,7 +137,7 @@ class _Output:
         self._indexes = IndexBuilder(base_offset, task.index_interval_bytes)
         self._file = self._create(LOG)
         self._waiting = bytearray()
-        self._written = self._synced = 0
+        self._written = 0
 
     @property
     def size(self) -> int:
@@ -176,11 +174,10 @@ class _Output:
     def _write(self) -> None:
         if self._waiting:
             self._file.write_at(self._waiting, self._written)
+            # The disk keeps up: one great sync at the end would hold up everybody's small ones.
+            self._file.write_back(self._written, len(self._waiting))
             self._written += len(self._waiting)
             self._waiting = bytearray()
-        if self._written - self._synced >= _SYNC_BYTES:
-            self._file.sync()
-            self._synced = self._written
 
     def _store(self, suffix: str, data: bytes) -> None:
         file = self._create(suffix)

@@ -41,10 +41,20 @@ def put(
     return log.append(memoryview(data), read_header(data), leader_epoch=0, now_ms=NOW).base_offset
 
 
+def varint(value: int) -> bytes:
+    """As records write their numbers, of any size."""
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
 def nonsense() -> bytearray:
     """A batch whose header and checksum are right, and which holds a record of 2^65 ms after the first."""
     batch = bytearray(encode_batch([(NOW, b"a", b"1", ())]))
-    record = bytes.fromhex("00 80808080808080808008 00 02 61 02 31 00")
+    record = b"\0" + varint(1 << 65) + bytes.fromhex("00 02 61 02 31 00")
     return with_payload(batch, read_header(batch), Codec.NONE, bytes([2 * len(record)]) + record)
 
 

@@ -7,18 +7,10 @@ import pytest
 from bifrost.protocol.batch import HEADER_BYTES, BatchHeader, CorruptBatchError, read_header
 from bifrost.protocol.record_spans import find_records, has_delete_horizon, rewrite
 from bifrost.protocol.records import decode_batch, encode_batch
+from tests.unit.log.cleaning import varint
 
 NOW = 1_700_000_000_000
 INT64_END = 1 << 63
-
-
-def varint(value: int) -> bytes:
-    value = value << 1 if value >= 0 else (-value << 1) - 1
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
 
 
 def record(offset_delta: int, timestamp_delta: int = 0, key: bytes = b"k", value: bytes = b"v") -> bytes:

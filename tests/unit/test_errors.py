@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from bifrost.errors import DiskFullError, ErrorCode, StorageError
+from bifrost.log.cleaning.task import OversizedBatchError
 from bifrost.log.memory_disk import MemoryFile
 from bifrost.log.scan import DamagedBatchError
 
@@ -17,6 +18,7 @@ from bifrost.log.scan import DamagedBatchError
         StorageError("/data/t-0", "input/output error"),
         DiskFullError("/data/t-0", "no space left on device"),
         DamagedBatchError(MemoryFile("/data/t-0/0.log"), 61, "checksum does not match"),
+        OversizedBatchError(MemoryFile("/data/t-0/0.log"), 61, "too much"),
     ],
 )
 def test_a_storage_error_keeps_its_kind_its_path_and_its_words(error: StorageError) -> None:

@@ -100,6 +100,7 @@ class Replication:
         self.around = Surroundings(
             me=broker_id,
             wake=waiters.wake,
+            nudge=waiters.nudge,
             propose=self._isr_changes.propose,
             on_synced=self.followers.on_synced,
             on_start_stored=self.followers.on_start_stored,

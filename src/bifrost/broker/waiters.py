@@ -37,10 +37,13 @@ class AckWaiter(Protocol):
     def on_deadline(self) -> None: ...
 
 
-class FetchWaiter(Protocol):
-    """A fetch request that waits for data in any of its partitions."""
+class Looker(Protocol):
+    """A fetch that waits for data in any of its partitions, or whoever waits until replicas have deleted records."""
 
     def on_progress(self, partition: Partition) -> None: ...
+
+
+_Lookers = dict[TopicPartition, dict[Looker, None]]
 
 
 class Waiters:
@@ -51,9 +54,10 @@ class Waiters:
         self._sweep: asyncio.TimerHandle | None = None
         self._acks: dict[TopicPartition, _Line] = {}
         self._local_acks: dict[TopicPartition, _Line] = {}
-        self._fetches: dict[TopicPartition, dict[FetchWaiter, None]] = {}
+        self._fetches: _Lookers = {}
+        self._deletions: _Lookers = {}
         self._deadlines: dict[AckWaiter, None] = {}
-        self._moved: deque[Partition] = deque()
+        self._moved: deque[tuple[Partition, bool]] = deque()
         self._waking = False
 
     def park_ack(
@@ -73,45 +77,53 @@ class Waiters:
         """Nothing of this request waits any more."""
         self._deadlines.pop(waiter, None)
 
-    def park_fetch(self, tp: TopicPartition, waiter: FetchWaiter) -> None:
+    def park_fetch(self, tp: TopicPartition, waiter: Looker) -> None:
         self._fetches.setdefault(tp, {})[waiter] = None
 
-    def unpark_fetch(self, tp: TopicPartition, waiter: FetchWaiter) -> None:
-        waiting = self._fetches.get(tp)
-        if waiting is not None:
-            waiting.pop(waiter, None)
-            if not waiting:
-                del self._fetches[tp]
+    def unpark_fetch(self, tp: TopicPartition, waiter: Looker) -> None:
+        _unpark(self._fetches, tp, waiter)
 
-    def wake(self, partition: Partition) -> None:
-        """The partition's high watermark moved, its disk has synced, or another node leads it.
+    def park_deletion(self, tp: TopicPartition, waiter: Looker) -> None:
+        self._deletions.setdefault(tp, {})[waiter] = None
+
+    def unpark_deletion(self, tp: TopicPartition, waiter: Looker) -> None:
+        _unpark(self._deletions, tp, waiter)
+
+    def wake(self, partition: Partition, *, is_readable: bool = True) -> None:
+        """The partition's high watermark moved, or another node leads it: all look again.
 
         Whoever is answered may start a request that moves a partition in turn. That wake-up waits for this one to end:
         thousands of connections may each bring such a request, and the stack is not as deep.
         """
-        self._moved.append(partition)
+        self._moved.append((partition, is_readable))
         if self._waking:
             return
         self._waking = True
         try:
             while self._moved:
-                self._wake(self._moved.popleft())
+                self._wake(*self._moved.popleft())
         finally:
             self._waking = False
 
-    def _wake(self, partition: Partition) -> None:
-        for line in (self._acks.get(partition.tp), self._local_acks.get(partition.tp)):
+    def nudge(self, partition: Partition) -> None:
+        """This node's disk has synced, or a replica has deleted records. Readers sleep on: what the leader's disk has
+        before those of its followers is not theirs yet, and that is almost every write under `flush.policy=ack`."""
+        self.wake(partition, is_readable=False)
+
+    def _wake(self, partition: Partition, is_readable: bool) -> None:
+        tp = partition.tp
+        for line in (self._acks.get(tp) if is_readable else None, self._local_acks.get(tp)):
             while line:
                 entry = line.popleft()  # before others may take a place: its answer lets requests begin
                 next_offset, waiter, slot = entry
                 if not waiter.on_progress(partition, slot, next_offset):
                     line.appendleft(entry)
                     break  # later ones wait for later offsets
-        fetches = self._fetches.get(partition.tp)
-        if fetches:
-            for fetch in list(fetches):
-                if fetch in fetches:
-                    fetch.on_progress(partition)
+        for lookers in (self._fetches.get(tp) if is_readable else None, self._deletions.get(tp)):
+            if lookers:
+                for looker in list(lookers):
+                    if looker in lookers:
+                        looker.on_progress(partition)
 
     def _expire(self) -> None:
         """Settle the produce requests whose time is over."""
@@ -139,9 +151,18 @@ class Waiters:
         self._acks.pop(tp, None)
         self._local_acks.pop(tp, None)
         self._fetches.pop(tp, None)
+        self._deletions.pop(tp, None)
 
     def __len__(self) -> int:
-        return len(self._deadlines) + sum(map(len, self._fetches.values()))
+        return len(self._deadlines) + sum(map(len, (*self._fetches.values(), *self._deletions.values())))
+
+
+def _unpark(lookers: _Lookers, tp: TopicPartition, waiter: Looker) -> None:
+    waiting = lookers.get(tp)
+    if waiting is not None:
+        waiting.pop(waiter, None)
+        if not waiting:
+            del lookers[tp]
 
 
 def _offset(entry: tuple[int, AckWaiter, int]) -> int:

@@ -282,7 +282,7 @@ class Partition:
         if self._leader is not None:
             self._run(self._leader.on_brokers_changed())
             if self.log.log_start_offset > 0:
-                self._around.wake(self)  # somebody may wait for a broker to delete records that is gone now
+                self._around.nudge(self)  # somebody may wait for a broker to delete records that is gone now
 
     def on_proposal_accepted(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
         """The controller has answered; the metadata will say the same."""
@@ -363,13 +363,13 @@ class Partition:
         if self._leader is None:
             self._around.on_synced(self)
         elif self._run(self._leader.on_durable(offset)):
-            self._around.wake(self)  # some wait for this disk alone
+            self._around.nudge(self)  # some wait for this disk alone
 
     def _on_start_stored(self) -> None:
         if self._leader is None:
             self._around.on_start_stored(self)
         else:
-            self._around.wake(self)  # somebody may wait for that
+            self._around.nudge(self)  # somebody may wait for that
 
     def _tell_watchers(self) -> None:
         for watcher in self.watchers:
@@ -381,7 +381,7 @@ class Partition:
             self._around.propose(self, effects.propose_isr)
         if effects.high_watermark is None:
             if effects.start_moved:
-                self._around.wake(self)
+                self._around.nudge(self)
             return True
         for watcher in self.watchers:
             watcher.on_committed(self)

@@ -33,6 +33,9 @@ class Surroundings:
     me: NodeId
     wake: Callable[[Partition], None]
     """Somebody may wait for what has just become safe, or for a leader that has gone."""
+    nudge: Callable[[Partition], None] = lambda _partition: None
+    """Nobody can read more than before, but this disk has synced what some wait for alone (acks=1), or a replica has
+    deleted records."""
     propose: Callable[[Partition, tuple[Member, ...]], None] = lambda _partition, _isr: None
     """Ask the controller for another ISR."""
     on_synced: Callable[[Partition], None] = lambda _partition: None

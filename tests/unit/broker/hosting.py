@@ -65,7 +65,9 @@ class BrokenDisk(MemoryDisk):
 class Hosting:
     """One node's partitions. `await Hosting.start()`."""
 
-    def __init__(self, disk: BrokenDisk, image: MetadataImage, directories: tuple[str, ...]) -> None:
+    def __init__(
+        self, disk: BrokenDisk, image: MetadataImage, directories: tuple[str, ...], policy: FlushPolicy
+    ) -> None:
         self.disk = disk
         self.image = image
         self.settings = Settings()
@@ -81,7 +83,7 @@ class Hosting:
             cluster_id=image.cluster_id or "",
             node_id=ME,
             config_for=lambda name: live.log_config(live.topic_config(name)),
-            policy=FlushPolicy.OS,
+            policy=policy,
             on_offline=lambda path, _: self.offline.append(path),
         )
         self.replicas = ReplicaManager(lambda tp: image.partition(*tp) is not None)
@@ -108,7 +110,7 @@ class Hosting:
             self.waiters,
             self.metadata,
             self.groups,
-            Surroundings(me=ME, wake=self.waiters.wake),
+            Surroundings(me=ME, wake=self.waiters.wake, nudge=self.waiters.nudge),
             Followers(self._following(), self._spawn),
             self.assignments,
         )
@@ -138,9 +140,10 @@ class Hosting:
         disk: BrokenDisk | None = None,
         image: MetadataImage | None = None,
         directories: tuple[str, ...] = ("/data",),
+        policy: FlushPolicy = FlushPolicy.OS,
     ) -> Hosting:
         """A node that starts on this disk with this metadata."""
-        hosting = cls(disk or BrokenDisk(), image or cluster_of(1), directories)
+        hosting = cls(disk or BrokenDisk(), image or cluster_of(1), directories, policy)
         await hosting.logs.load()
         hosting.publisher.publish_all(hosting.image)
         return hosting

@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from bifrost.broker.connection import Buffers, Connection, Reply
-from bifrost.broker.fetch_sessions import FetchSessions
-from bifrost.broker.handlers.fetch import fetch
 from bifrost.controller.core.records import PartitionCreated, TopicCreated
 from bifrost.errors import ErrorCode
 from bifrost.peers.names import PASSED_ON
-from bifrost.protocol.apis import ApiKey
-from bifrost.protocol.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionFetchResult,
-    TopicFetchResult,
-    decode_response,
-    encode_request,
-)
-from bifrost.protocol.frame import has_flexible_response_header, read_request_header, read_response_header
+from bifrost.protocol.fetch import PartitionFetchResult
 from bifrost.protocol.records import encode_batch
-from bifrost.protocol.wire import ZERO_UUID
 from tests.unit.broker.hosting import Hosting
-from tests.unit.broker.other_leaders import LEADER, ME, Leaders
-from tests.unit.broker.stand_ins import Client, Script, no_quotas, on_loop, turns
+from tests.unit.broker.other_leaders import LEADER, ME
+from tests.unit.broker.reading import Reading
+from tests.unit.broker.stand_ins import on_loop, turns
 from tests.unit.controller.stand_ins import apply, cluster_of, topic_id
 
 NOW = 1_700_000_000_000
 EPOCH = 0
 
 
-class Following(Script):
+class Following(Reading):
     """A node that follows broker 2: it has the offsets 2 to 9 of a partition, of which 2 to 5 are committed."""
 
     def __init__(self, hosting: Hosting) -> None:
-        super().__init__()
-        self.leaders = Leaders()
-        self.partition = hosting.partition("orders")
+        super().__init__(hosting)
         self.partition.restart_at(2, EPOCH, NOW)
         for offset in range(2, 10):
             batch = encode_batch([(NOW, None, b"here", ())], base_offset=offset, leader_epoch=EPOCH)
             self.partition.append_fetched(memoryview(batch), EPOCH, NOW)
         self.partition.believe(6, 2, EPOCH)
-        self.broker: Any = SimpleNamespace(
-            node_id=ME,
-            image=hosting.image,
-            forwarding=self.leaders.forwarding(hosting.image),
-            loop=asyncio.get_running_loop(),
-            metadata=hosting.metadata,
-            replicas=hosting.replicas,
-            on_storage_error=hosting.logs.take_offline,
-            quotas=no_quotas(),
-            sessions=FetchSessions(10, random.Random(1)),
-            settings=hosting.settings,
-            waiters=hosting.waiters,
-        )
-        self.client = Client(self)
 
     @classmethod
     async def start(cls, isr: tuple[int, ...] = (LEADER, ME)) -> Following:
@@ -71,34 +36,6 @@ class Following(Script):
         created = PartitionCreated(topic_id(100), 0, (LEADER, ME), isr, LEADER, leader_epoch=EPOCH)
         apply(image, [TopicCreated("orders", topic_id(100)), created])
         return cls(await Hosting.start(image=image))
-
-    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Reply | None:
-        header, at = read_request_header(frame)
-        return fetch(self.broker, connection, header, frame, at)
-
-    async def read(
-        self, offset: int, *, version: int = 12, client_id: str = "client", wait_ms: int = 0, last_epoch: int = -1
-    ) -> None:
-        wanted = FetchTopic("orders", ZERO_UUID, [FetchPartition(0, -1, offset, last_epoch, -1, 1 << 20)])
-        self._version = version
-        self.client.sends(encode_request(version, 1, client_id, FetchRequest(wait_ms, 1, 1 << 20, [wanted])))
-        await turns(8)
-
-    @property
-    def told(self) -> PartitionFetchResult:
-        (frame,) = self.client.peer.answers()
-        flexible = has_flexible_response_header(ApiKey.FETCH, self._version)
-        _, at = read_response_header(frame, 0, flexible)
-        return decode_response(frame, at, self._version).topics[0].partitions[0]
-
-    @property
-    def is_passed_on(self) -> bool:
-        return bool(self.leaders.links)
-
-    async def leader_says(self, result: PartitionFetchResult) -> None:
-        (link,) = self.leaders.links
-        link.answer_fetch(FetchResponse([TopicFetchResult("orders", ZERO_UUID, [result])]))
-        await turns(8)
 
 
 @on_loop
@@ -119,6 +56,19 @@ async def test_what_it_has_but_does_not_know_to_be_committed_is_waited_for() -> 
     it.partition.believe(9, 2, EPOCH)
     await turns(8)
     assert bytes(it.told.records or b"").count(b"here") == 1
+
+
+@on_loop
+async def test_a_reader_that_wants_much_at_a_time_waits_for_it_here_as_at_a_leader() -> None:
+    it = await Following.start()
+    await it.read(6, wait_ms=60_000, min_bytes=150)
+    it.partition.believe(7, 2, EPOCH)
+    it.partition.believe(8, 2, EPOCH)
+    await turns(8)
+    assert it.client.peer.answers() == [], "two batches of 72 bytes"
+    it.partition.believe(9, 2, EPOCH)
+    await turns(8)
+    assert bytes(it.told.records or b"").count(b"here") == 3
 
 
 @pytest.mark.parametrize("offset", [1, 11], ids=["before its log", "beyond its log"])

@@ -199,6 +199,22 @@ async def test_every_fetch_that_waits_for_the_partition_is_woken() -> None:
 
 
 @on_loop
+async def test_what_only_this_disk_has_wakes_those_who_wait_for_it_alone_and_for_deletions() -> None:
+    waiters, log = make()
+    waiters.park_ack(TP, 1, Write("all", log), 0)
+    waiters.park_ack(TP, 1, Write("local", log), 0, acks=1)
+    waiters.park_fetch(TP, Read("reader", log))
+    waiters.park_deletion(TP, deletion := Read("deletion", log))
+    assert len(waiters) == 4
+    waiters.nudge(Moved(high_watermark=1))
+    assert log == ["local/0", "deletion"]
+    waiters.wake(Moved(high_watermark=1))
+    assert log[2:] == ["all/0", "reader", "deletion"]
+    waiters.unpark_deletion(TP, deletion)
+    assert not waiters._deletions
+
+
+@on_loop
 async def test_a_fetch_that_left_leaves_nothing_behind() -> None:
     waiters, log = make()
     fetch = Read("r", log)

@@ -39,7 +39,8 @@ class LedPartition:
         self.log = PartitionLog.open(
             self.disk, f"/{tp}", tp, LogConfig(), clean=False, recovery_point=0, now_ms=NOW, policy=policy
         )
-        self.partition = Partition(tp, self.log, Surroundings(me=ME, wake=self.waiters.wake), min_insync_replicas=1)
+        around = Surroundings(me=ME, wake=self.waiters.wake, nudge=self.waiters.nudge)
+        self.partition = Partition(tp, self.log, around, min_insync_replicas=1)
         self.epoch = -1
         self.lead()
 

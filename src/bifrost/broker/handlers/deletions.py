@@ -77,14 +77,14 @@ class _Waiting:
             return
         parked, waiters = list(self._offsets), self._broker.waiters
         for tp in parked:
-            waiters.park_fetch(tp, self)
+            waiters.park_deletion(tp, self)
         timer = self._broker.loop.call_later(max(timeout_s, 0), self._finish)
         try:
             await self._done
         finally:
             timer.cancel()
             for tp in parked:
-                waiters.unpark_fetch(tp, self)
+                waiters.unpark_deletion(tp, self)
 
     def on_progress(self, partition: Partition) -> None:
         """The partition has moved: somebody has heard of the new start, or it is not led here any more."""

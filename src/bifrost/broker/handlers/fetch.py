@@ -77,13 +77,14 @@ class ParkedFetch:
             broker.waiters.park_fetch(tp, self)
         self._timer = broker.loop.call_later(fetch.request.max_wait_ms / 1000, self._finish)
 
-    def on_progress(self, partition: Partition) -> None:
-        if self._fetch.request.min_bytes <= 1 or not partition.is_leader or self._fetch.attempt_is_enough():
-            self._finish()
+    def on_progress(self, _partition: Partition) -> None:
+        attempt = self._fetch.attempt()
+        if self._fetch.is_enough(attempt):
+            self._finish(attempt)
 
-    def _finish(self) -> None:
+    def _finish(self, attempt: Attempt | None = None) -> None:
         self._forget()
-        self._fetch.answer_later(self.reply)
+        self._fetch.answer(attempt or self._fetch.attempt()).send(self.reply)
 
     def _forget(self) -> None:
         self._timer.cancel()
@@ -117,8 +118,8 @@ class Fetch:
         elsewhere = self._elsewhere(attempt) if attempt.errors else None
         if elsewhere:
             return self._ask_others(elsewhere)
-        if self._is_enough(attempt):
-            return self._answer(attempt).read()
+        if self.is_enough(attempt):
+            return self.answer(attempt).read()
         return ParkedFetch(self).reply
 
     def attempt(self) -> Attempt:
@@ -163,22 +164,16 @@ class Fetch:
                 if (topic, result.index) in told:
                     attempt.results[index] = (topic, told[topic, result.index])
                     attempt.slices[index] = None  # this node may have caught up meanwhile
-            self._answer(attempt).send(reply)
+            self.answer(attempt).send(reply)
 
         reply.cancel = self.broker.forwarding.spawn(ask()).cancel
         return reply
-
-    def attempt_is_enough(self) -> bool:
-        return self._is_enough(self.attempt())
 
     def readable_partitions(self) -> list[TopicPartition]:
         found = ((self._name(topic), wanted.index) for topic, wanted in self.plan.partitions)
         return [TopicPartition(name, index) for name, index in found if name is not None]
 
-    def answer_later(self, reply: Reply) -> None:
-        self._answer(self.attempt()).send(reply)
-
-    def _is_enough(self, attempt: Attempt) -> bool:
+    def is_enough(self, attempt: Attempt) -> bool:
         request = self.request
         return (
             request.max_wait_ms <= 0
@@ -250,7 +245,7 @@ class Fetch:
         found = replica_in_rack(leader, broker.node_id, rack, offset, broker.rack_of)
         return -1 if found is None else found
 
-    def _answer(self, attempt: Attempt) -> FetchAnswer:
+    def answer(self, attempt: Attempt) -> FetchAnswer:
         if self.broker.quotas.limits_fetches:
             attempt = self._within_limits(attempt)
         return FetchAnswer(

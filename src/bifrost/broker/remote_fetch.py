@@ -1,7 +1,8 @@
 """A consumer's fetch of partitions that other nodes have: they are asked, and what they say is passed on.
 
-The leaders are asked side by side and all are waited for. So that one which has data does not wait long for one which
-has none, they are asked in turns, each shorter than what the client would wait.
+One leader that has all of it waits as long as the client would. Several nodes are asked side by side and all are waited
+for: so that one which has data does not wait long for one which has none, they are asked in turns, each shorter than
+what the client would wait.
 """
 
 from __future__ import annotations
@@ -42,23 +43,28 @@ class RemoteFetch:
         request: FetchRequest,
         version: int,
         wanted: Mapping[NodeId, Sequence[Wanted]],
+        *,
+        is_all: bool,
     ) -> None:
+        """`is_all` says that this node has no part of the request itself."""
         self._forwarding = forwarding
         self._connection = connection
         self._request = request
         self._version = version
         self._wanted = wanted
+        self._waits_there = is_all and len(wanted) == 1
 
-    async def run(self, is_enough: Callable[[], bool]) -> Results:
-        """What the leaders have: as soon as one has something, or this node has (`is_enough`), or time is over."""
+    async def run(self, is_enough: Callable[[Results], bool]) -> Results:
+        """What the leaders have: as soon as it is enough, with what this node has (`is_enough`), or time is over."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self._request.max_wait_ms / _MS
+        if self._waits_there:
+            return await self._turn(self._request.max_wait_ms)
         wait_ms = 0
         while True:
             results = await self._turn(wait_ms)
             left_ms = int((ends_at - loop.time()) * _MS)
-            told = any(result.records or result.error_code != ErrorCode.NONE for result in results.values())
-            if told or left_ms <= 0 or is_enough():
+            if left_ms <= 0 or is_enough(results):
                 return results
             wait_ms = min(left_ms, _TURN_MS)
 

@@ -81,6 +81,12 @@ class Reading(Script):
     def is_passed_on(self) -> bool:
         return bool(self.leaders.links)
 
+    @property
+    def asked(self) -> list[FetchRequest]:
+        """What the other leader was asked, so far."""
+        (link,) = self.leaders.links
+        return [request for _, request in link.asked if isinstance(request, FetchRequest)]
+
     async def leader_says(self, result: PartitionFetchResult) -> None:
         (link,) = self.leaders.links
         link.answer_fetch(FetchResponse([TopicFetchResult("orders", ZERO_UUID, [result])]))

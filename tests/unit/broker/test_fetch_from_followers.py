@@ -144,3 +144,12 @@ async def test_what_the_leader_said_is_not_mixed_with_what_has_come_meanwhile() 
     it.partition.believe(12, 2, EPOCH)
     await it.leader_says(PartitionFetchResult(0, high_watermark=20, records=b"there"))
     assert (it.told.high_watermark, bytes(it.told.records or b"")) == (20, b"there")
+
+
+@on_loop
+async def test_a_leader_is_asked_to_wait_for_as_much_and_as_long_as_the_client_wants() -> None:
+    it = await Following.start(isr=(LEADER,))
+    await it.read(4, wait_ms=60_000, min_bytes=100)
+    assert [(one.max_wait_ms, one.min_bytes) for one in it.asked] == [(60_000, 100)]
+    await it.leader_says(PartitionFetchResult(0, high_watermark=20))
+    assert (it.told.error_code, it.told.high_watermark) == (0, 20), "its time was over"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bifrost.broker.remote_fetch import RemoteFetch, Results, Wanted
@@ -50,13 +51,25 @@ def wanted(topic: str | bytes, index: int) -> Wanted:
     return Wanted(topic, FetchPartition(index, -1, 5, -1, -1, 1 << 20))
 
 
-async def run(leaders: Leaders, *, max_wait_ms: int = 60_000, topic: str | bytes = "orders", **how: Any) -> Results:
+def tells(results: Results) -> bool:
+    """Enough for a consumer that wants whatever there is."""
+    return any(result.records or result.error_code != ErrorCode.NONE for result in results.values())
+
+
+async def run(
+    leaders: Leaders,
+    *,
+    max_wait_ms: int = 60_000,
+    topic: str | bytes = "orders",
+    is_enough: Callable[[Results], bool] = tells,
+    is_all: bool = False,
+) -> Results:
     request = FetchRequest(max_wait_ms, 1, 1 << 20, [], isolation_level=1)
     asked = {LEADER: [wanted(topic, 0)]}
     if leaders._said[OTHER]:
         asked[OTHER] = [wanted(topic, 1)]
-    remote = RemoteFetch(leaders, Any, request, 12, asked)  # type: ignore[arg-type]  # as much of them as is needed
-    return await remote.run(how.get("is_enough", lambda: False))
+    remote = RemoteFetch(leaders, Any, request, 12, asked, is_all=is_all)  # type: ignore[arg-type]  # as much as is needed
+    return await remote.run(is_enough)
 
 
 @on_loop
@@ -81,6 +94,21 @@ async def test_who_has_nothing_yet_is_asked_again_and_may_wait_a_little() -> Non
 
 
 @on_loop
+async def test_a_leader_that_has_all_of_it_waits_as_long_as_the_client_would() -> None:
+    leaders = Leaders(leader=[nothing(0)])
+    found = await run(leaders, is_all=True)
+    assert found["orders", 0].high_watermark == 5
+    assert [one.max_wait_ms for _, one in leaders.asked] == [60_000]
+
+
+@on_loop
+async def test_of_several_leaders_none_waits_long_even_where_they_have_all_of_it() -> None:
+    leaders = Leaders(leader=[nothing(0), data(0)], other=[nothing(1)])
+    await run(leaders, is_all=True)
+    assert [one.max_wait_ms for _, one in leaders.asked] == [0, 0, 100, 100]
+
+
+@on_loop
 async def test_nobody_waits_longer_than_the_client_would() -> None:
     leaders = Leaders(leader=[nothing(0)])
     found = await run(leaders, max_wait_ms=20)
@@ -98,7 +126,7 @@ async def test_a_client_that_does_not_wait_is_answered_after_one_turn() -> None:
 @on_loop
 async def test_what_this_node_has_itself_is_enough() -> None:
     leaders = Leaders(leader=[nothing(0)])
-    await run(leaders, is_enough=lambda: len(leaders.asked) == 2)
+    await run(leaders, is_enough=lambda _: len(leaders.asked) == 2)
     assert len(leaders.asked) == 2
 
 

@@ -17,7 +17,7 @@ from bifrost.broker.context import Broker
 from bifrost.broker.fetch_answer import ANSWER_BYTES_MAX, FetchAnswer
 from bifrost.broker.fetch_sessions import FetchPlan, TopicKey
 from bifrost.broker.registry import raw_api
-from bifrost.broker.remote_fetch import RemoteFetch, Wanted
+from bifrost.broker.remote_fetch import RemoteFetch, Results, Wanted
 from bifrost.broker.replica_selection import RACK_AWARE_SELECTOR, replica_in_rack
 from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.log.slices import LogSlice
@@ -60,6 +60,21 @@ class Attempt:
         self.errors = False
         """Whether there is something to tell at once that is not data."""
         self.throttle_ms = 0
+
+    def with_told(self, told: Results) -> Attempt:
+        """The same, with what other nodes say of the partitions that they have."""
+        whole = Attempt()
+        for (topic, result), piece in zip(self.results, self.slices):
+            other = told.get((topic, result.index))
+            if other is not None:
+                result, piece = other, None  # noqa: PLW2901  # this node may have caught up meanwhile
+                whole.size += len(cast("Buffer", other.records or b""))
+            elif piece is not None:
+                whole.size += piece.size
+            whole.results.append((topic, result))
+            whole.slices.append(piece)
+            whole.errors |= _is_news(result)
+        return whole
 
 
 class ParkedFetch:
@@ -133,11 +148,7 @@ class Fetch:
             if piece is not None:
                 attempt.size += piece.size
                 left -= piece.size
-            elif (
-                result.error_code != ErrorCode.NONE
-                or result.diverging_epoch is not None
-                or result.preferred_read_replica != -1
-            ):
+            elif _is_news(result):
                 attempt.errors = True
         return attempt
 
@@ -155,16 +166,14 @@ class Fetch:
 
     def _ask_others(self, elsewhere: dict[NodeId, list[Wanted]]) -> Reply:
         reply = Reply(self.connection)
-        remote = RemoteFetch(self.broker.forwarding, self.connection, self.request, self.header.api_version, elsewhere)
+        is_all = sum(map(len, elsewhere.values())) == len(self.plan.partitions)
+        remote = RemoteFetch(
+            self.broker.forwarding, self.connection, self.request, self.header.api_version, elsewhere, is_all=is_all
+        )
 
         async def ask() -> None:
-            told = await remote.run(lambda: self.attempt().size > 0)
-            attempt = self.attempt()
-            for index, (topic, result) in enumerate(attempt.results):
-                if (topic, result.index) in told:
-                    attempt.results[index] = (topic, told[topic, result.index])
-                    attempt.slices[index] = None  # this node may have caught up meanwhile
-            self.answer(attempt).send(reply)
+            told = await remote.run(lambda told: self.is_enough(self.attempt().with_told(told)))
+            self.answer(self.attempt().with_told(told)).send(reply)
 
         reply.cancel = self.broker.forwarding.spawn(ask()).cancel
         return reply
@@ -258,13 +267,7 @@ class Fetch:
 
     def _within_limits(self, attempt: Attempt) -> Attempt:
         """The same, or nothing and how long to wait, if the client has fetched more than it may."""
-        size = 0
-        for (_, result), piece in zip(attempt.results, attempt.slices):
-            if piece is not None:
-                size += piece.size
-            elif result.records:  # another leader has sent them
-                size += len(cast("Buffer", result.records))
-        wait_ms = self.broker.quotas.on_fetch(self.connection.user, self.header.client_id, size)
+        wait_ms = self.broker.quotas.on_fetch(self.connection.user, self.header.client_id, attempt.size)
         if wait_ms == 0:
             return attempt
         self.connection.mute(wait_ms)
@@ -309,6 +312,13 @@ class Fetch:
                     result.current_leader = leader
                     hints[leader.broker_id] = endpoint
         return [hints[broker] for broker in sorted(hints)]
+
+
+def _is_news(result: PartitionFetchResult) -> bool:
+    """Whether there is something to tell of a partition besides data."""
+    return (
+        result.error_code != ErrorCode.NONE or result.diverging_epoch is not None or result.preferred_read_replica != -1
+    )
 
 
 def _unknown(wanted: FetchPartition, code: ErrorCode) -> PartitionFetchResult:

@@ -24,6 +24,8 @@ from bifrost.protocol.produce import (
 from bifrost.replication.partition import Partition
 from bifrost.types import NodeId, TopicPartition
 
+LED_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+"""What this node says of partitions that another one leads, or soon may: those on a disk that failed, too."""
 _HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _HINTS_SINCE = 10
 

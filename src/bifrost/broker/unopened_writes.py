@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from bifrost.broker.appending import Unopened, append_opened
 from bifrost.broker.connection import Connection
 from bifrost.broker.context import Broker
-from bifrost.broker.produce_answer import PendingProduce, Write, copy_result
+from bifrost.broker.produce_answer import LED_ELSEWHERE, PendingProduce, Write, copy_result
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.protocol.frame import RequestHeader
 from bifrost.protocol.produce import PartitionProduceResult, ProduceRequest
@@ -73,7 +73,7 @@ async def _append(
     outcome = append_opened(broker, request, name, index, batch, told, now_ms)
     if isinstance(outcome, PartitionProduceResult):
         copy_result(outcome, one.result)
-        if outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        if outcome.error_code in LED_ELSEWHERE:
             broker.forwarding.hold_back(connection, header.client_id, *one.write)
         if pending is None:
             connection.fail(ApiError(ErrorCode.NETWORK_EXCEPTION, "an unacknowledged write failed"))

@@ -153,3 +153,20 @@ async def test_a_leader_is_asked_to_wait_for_as_much_and_as_long_as_the_client_w
     assert [(one.max_wait_ms, one.min_bytes) for one in it.asked] == [(60_000, 100)]
     await it.leader_says(PartitionFetchResult(0, high_watermark=20))
     assert (it.told.error_code, it.told.high_watermark) == (0, 20), "its time was over"
+
+
+@on_loop
+async def test_what_was_on_a_disk_that_failed_is_for_the_leader_to_serve() -> None:
+    it = await Following.start()
+    it.broker.replicas.mark_offline(it.partition.tp)
+    await it.read(4)
+    await it.leader_says(PartitionFetchResult(0, high_watermark=20, records=b"there"))
+    assert (it.told.error_code, bytes(it.told.records or b"")) == (0, b"there")
+
+
+@on_loop
+async def test_where_nothing_is_passed_on_a_failed_disk_is_named() -> None:
+    it = await Following.start()
+    it.broker.replicas.mark_offline(it.partition.tp)
+    await it.read(4, client_id=PASSED_ON)
+    assert it.told.error_code == ErrorCode.KAFKA_STORAGE_ERROR

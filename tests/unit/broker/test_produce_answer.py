@@ -230,6 +230,30 @@ async def test_what_was_refused_here_and_written_elsewhere_holds_nobody_back_whe
 
 
 @on_loop
+async def test_what_was_on_a_disk_that_failed_is_passed_to_whoever_leads_it_now() -> None:
+    it = await Serving.start()
+    it.hosting.replicas.mark_offline(TopicPartition("orders", 0))
+    await it.write(0)
+    it.leaders.links[0].answer_produce(41)
+    await turns(8)
+    assert it.codes == [[ErrorCode.NONE]]
+
+
+@on_loop
+async def test_what_a_failed_disk_refused_is_not_overtaken_at_the_next_leader() -> None:
+    it = await Serving.start()
+    it.hosting.replicas.mark_offline(TopicPartition("orders", 1))
+    await it.write(1, sequence=0)
+    assert it.codes == [[ErrorCode.KAFKA_STORAGE_ERROR]], "nobody leads it yet"
+    apply(it.hosting.image, [PartitionChanged(topic_id(100), 1, leader=OTHER, isr=(OTHER,), replicas=(OTHER, ME))])
+    await it.write(1, sequence=1)
+    assert it.leaders.links == [], "0 has not come again"
+    await it.write(1, sequence=0)
+    await it.write(1, sequence=1)
+    assert len(it.leaders.links[0].asked) == 2
+
+
+@on_loop
 async def test_answers_leave_in_the_order_of_their_requests() -> None:
     it = await Serving.start()
     await it.write(0)

@@ -43,8 +43,10 @@ ANY_REPLICA_SINCE = 11
 LEADER_HINTS_SINCE = 16
 
 
-_ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE})
-"""What this node says of partitions, or parts of them, that another one has."""
+_ELSEWHERE = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR}
+)
+"""What this node says of partitions, or parts of them, that another one may have."""
 _HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 

@@ -15,7 +15,14 @@ from collections.abc import Awaitable, Mapping, Sequence
 from bifrost.broker.appending import Unopened, append
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.context import Broker
-from bifrost.broker.produce_answer import Elsewhere, PendingProduce, Write, ask_elsewhere, encode_answer
+from bifrost.broker.produce_answer import (
+    LED_ELSEWHERE,
+    Elsewhere,
+    PendingProduce,
+    Write,
+    ask_elsewhere,
+    encode_answer,
+)
 from bifrost.broker.registry import raw_api
 from bifrost.broker.unopened_writes import UnopenedWrite, append_when_opened
 from bifrost.broker.write_order import WriteOrder
@@ -75,7 +82,7 @@ def produce(
                     elsewhere.setdefault(leader, []).append(Elsewhere(topic, data, outcome, write))
                     continue
                 failed = True
-                if outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                if outcome.error_code in LED_ELSEWHERE:
                     broker.forwarding.hold_back(connection, header.client_id, *write)
                 continue
             partition, appended = outcome
@@ -122,7 +129,7 @@ def _other_leader(
     broker: Broker, header: RequestHeader, name: str | None, refused: PartitionProduceResult
 ) -> NodeId | None:
     """Who should be asked instead of this node."""
-    if refused.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or not broker.forwarding.is_for_others(header.client_id):
+    if refused.error_code not in LED_ELSEWHERE or not broker.forwarding.is_for_others(header.client_id):
         return None
     leader = broker.forwarding.leader_of(name, refused.index)
     return None if leader is None else leader.broker_id

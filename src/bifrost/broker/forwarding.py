@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from bifrost.broker.connection import Connection
@@ -142,12 +143,19 @@ class Forwarding:
             answer.set_exception(error)
         return _decoded(answer, question.version, decode)
 
-    def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run what waits for another node; tasks begin in the order of these calls."""
+    def spawn(self, connection: Connection, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run what this client waits for; tasks begin in the order of these calls."""
         task = asyncio.ensure_future(work)
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        task.add_done_callback(partial(self._on_done, connection))
         return task
+
+    def _on_done(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # a bug of ours: the client would wait for ever, and nobody would hear of it
+            connection.fail(error)
+            task.get_loop().call_exception_handler({"message": "unexpected error for a client", "exception": error})
 
     def _address(self, leader: NodeId) -> tuple[str, int]:
         endpoint = self.endpoint(leader, self._live.now.inter_broker_listener)

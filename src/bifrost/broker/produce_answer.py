@@ -89,7 +89,7 @@ class PendingProduce:
         for part in parts:
             order.sent(*part.write, leader)
         answer = ask_elsewhere(self._broker, self._connection, self._header, self._request, leader, parts)
-        self._broker.forwarding.spawn(self._relay(answer, slots))
+        self._broker.forwarding.spawn(self._connection, self._relay(answer, slots))
 
     def on_progress(self, partition: Partition, slot: int, next_offset: int) -> bool:
         if slot not in self._open:

@@ -55,7 +55,7 @@ def append_when_opened(
                 pending.settle(waiting)
             connection.release(_HELD)
 
-    broker.forwarding.spawn(work())
+    broker.forwarding.spawn(connection, work())
 
 
 async def _append(

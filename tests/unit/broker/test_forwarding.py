@@ -39,7 +39,7 @@ class Passing:
             except PeerError as error:
                 self.errors.append(error)
 
-        self.forwarding.spawn(relay())
+        self.forwarding.spawn(self.client.connection, relay())
 
     @property
     def offsets(self) -> list[int]:
@@ -111,7 +111,9 @@ async def test_a_request_has_left_when_the_call_returns() -> None:
 async def test_each_client_has_a_way_of_its_own() -> None:
     it, other = Passing(), Client()
     it.write(b"mine")
-    theirs = it.forwarding.spawn(_await(it.forwarding.produce(other.connection, LEADER, write(b"theirs"), VERSION)))
+    theirs = it.forwarding.spawn(
+        other.connection, _await(it.forwarding.produce(other.connection, LEADER, write(b"theirs"), VERSION))
+    )
     await turns(8)
     assert [link.values for link in it.leaders.links] == [[b"mine"], [b"theirs"]]
     theirs.cancel()
@@ -209,6 +211,20 @@ async def test_when_the_client_is_gone_nobody_waits_for_a_way_to_open() -> None:
     it.leaders.gate.set()
     await turns(8)
     assert it.leaders.links == []
+
+
+@on_loop
+async def test_a_bug_ends_the_connection_that_would_wait_for_ever_and_is_told() -> None:
+    it, told = Passing(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+
+    async def fail() -> None:
+        raise AssertionError("a promise of ours")
+
+    it.forwarding.spawn(it.client.connection, fail())
+    await turns(8)
+    assert it.client.peer.is_closing()
+    assert [str(error) for error in told] == ["a promise of ours"]
 
 
 @on_loop

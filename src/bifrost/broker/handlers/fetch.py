@@ -177,7 +177,7 @@ class Fetch:
             told = await remote.run(lambda told: self.is_enough(self.attempt().with_told(told)))
             self.answer(self.attempt().with_told(told)).send(reply)
 
-        reply.cancel = self.broker.forwarding.spawn(ask()).cancel
+        reply.cancel = self.broker.forwarding.spawn(self.connection, ask()).cancel
         return reply
 
     def readable_partitions(self) -> list[TopicPartition]:

@@ -156,6 +156,7 @@ def _finish_silently(
             connection.fail(refused)
 
     for leader, parts in elsewhere.items():
-        broker.forwarding.spawn(watch(ask_elsewhere(broker, connection, header, request, leader, parts)))
+        asked = ask_elsewhere(broker, connection, header, request, leader, parts)
+        broker.forwarding.spawn(connection, watch(asked))
     if failed:
         connection.fail(refused)

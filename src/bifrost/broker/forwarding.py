@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 from bifrost.broker.connection import Connection
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.write_order import WriteOrder
+from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import ProtocolError
 from bifrost.peers.connection import PeerConnection, PeerError, connect
@@ -157,6 +158,15 @@ class Forwarding:
             connection.fail(error)
             task.get_loop().call_exception_handler({"message": "unexpected error for a client", "exception": error})
 
+    def on_change(self, image: MetadataImage, delta: Delta) -> None:
+        """Whoever is fenced leads nothing any more: what it was asked is not waited for, though it may have been
+        heard. It would be as long as the client's own time else, where a leader hangs."""
+        for broker_id in delta.brokers:
+            broker = image.brokers.get(broker_id)
+            if broker is None or broker.fenced:
+                for client in self._clients.values():
+                    client.give_up(NodeId(broker_id))
+
     def _address(self, leader: NodeId) -> tuple[str, int]:
         endpoint = self.endpoint(leader, self._live.now.inter_broker_listener)
         if endpoint is None:
@@ -211,9 +221,14 @@ class _Client:
             way = self._ways[leader] = make()
         return way
 
+    def give_up(self, leader: NodeId) -> None:
+        way = self._ways.pop(leader, None)
+        if way is not None:
+            way.close("its leader was fenced")
+
     def close(self) -> None:
         for way in self._ways.values():
-            way.close()
+            way.close("the client is gone")
 
 
 class _Way:
@@ -233,11 +248,11 @@ class _Way:
         else:
             self._write(question, answer)
 
-    def close(self) -> None:
+    def close(self, reason: str) -> None:
         self.is_broken = True
         self._opening.cancel()
-        self._link.close()
-        self._fail(PeerError("the client is gone", unsent=True))
+        self._link.close(reason)
+        self._fail(PeerError(reason, unsent=True))
 
     async def _open(self, transport: Transport, address: tuple[str, int]) -> None:
         try:

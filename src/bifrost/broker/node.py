@@ -178,17 +178,9 @@ class Node:
             spawn=self._spawn,
         )
         publisher = Publisher(
-            node_id,
-            live,
-            logs,
-            self._replicas,
-            waiters,
-            metadata,
-            self._groups,
-            replication.around,
-            replication.followers,
-            replication.assignments,
-        )
+            node_id, live, logs, self._replicas, waiters, metadata, self._groups,
+            replication.around, replication.followers, replication.assignments,
+        )  # fmt: skip
         publisher.publish_all(image)
         moves = LogMoves(
             logs, self._replicas, live, self._clock, on_storage_error=self._on_storage_error,
@@ -217,6 +209,7 @@ class Node:
             metrics=self.metrics,
             on_bug=self._on_bug,
         )
+        odin.replica.subscribe(broker.forwarding.on_change)
         self._keep_house(logs, publisher, image, live)
         moves.resume()
         self._spawn(self._groups.run(), "group coordinator")

@@ -130,10 +130,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         patience = answer.get_loop().call_later(timeout_s, self._give_up, answer, timeout_s)
         answer.add_done_callback(lambda _: patience.cancel())
 
-    def close(self) -> None:
+    def close(self, reason: str = "the connection was closed") -> None:
         """End it on purpose: nobody is told, but those who still wait for an answer."""
         self._on_lost = None
-        self._end("the connection was closed")
+        self._end(reason)
 
     # Inside.
 

@@ -8,12 +8,14 @@ import pytest
 
 from bifrost.broker.forwarding import UNDER_WAY_BYTES_MAX, Forwarding, Leader
 from bifrost.controller.core.image import MetadataImage
+from bifrost.controller.core.records import BrokerFenced, BrokerUnregistered
 from bifrost.peers.connection import PeerError
 from bifrost.peers.names import PASSED_ON
 from bifrost.protocol.fetch import FetchRequest, FetchResponse
 from bifrost.protocol.produce import ProduceResponse
 from tests.unit.broker.other_leaders import LEADER, ME, OTHER, Leaders, image_of, write
 from tests.unit.broker.stand_ins import PRODUCE, Client, on_loop, request, turns
+from tests.unit.controller.stand_ins import apply
 
 VERSION = 9
 
@@ -164,6 +166,35 @@ async def test_a_leader_that_does_not_answer_in_time_may_have_heard_too() -> Non
         await turns(8)
     assert [error.unsent for error in it.errors] == [False]
     assert it.leaders.links[0].is_aborted, "an answer that comes later is nobody's"
+
+
+@on_loop
+async def test_nobody_waits_for_a_leader_that_is_fenced() -> None:
+    image = image_of(LEADER)
+    it = Passing(image)
+    it.write(b"a", timeout_ms=60_000)
+    await turns(8)
+    it.forwarding.on_change(image, apply(image, [BrokerFenced(OTHER)]))
+    await turns(8)
+    assert it.errors == [], "that is another one"
+    it.forwarding.on_change(image, apply(image, [BrokerFenced(LEADER)]))
+    it.write(b"b")
+    await turns(8)
+    assert [error.unsent for error in it.errors] == [False], "it may have been heard"
+    assert it.leaders.links[0].is_aborted
+    assert it.leaders.links[1].values == [b"b"]
+
+
+@on_loop
+async def test_nobody_waits_for_the_way_to_a_leader_that_is_not_there_any_more() -> None:
+    image = image_of(LEADER)
+    it = Passing(image)
+    it.leaders.gate = asyncio.Event()
+    it.write(b"a", timeout_ms=60_000)
+    await turns(8)
+    it.forwarding.on_change(image, apply(image, [BrokerUnregistered(LEADER, image.brokers[LEADER].epoch)]))
+    await turns(8)
+    assert [error.unsent for error in it.errors] == [True]
 
 
 @on_loop

@@ -11,7 +11,7 @@ import pytest
 from bifrost.broker.connection import Buffers, Connection, Reply
 from bifrost.broker.handlers.produce import produce
 from bifrost.broker.inspector import Inspector
-from bifrost.controller.core.records import PartitionChanged
+from bifrost.controller.core.records import BrokerFenced, PartitionChanged
 from bifrost.errors import ErrorCode
 from bifrost.protocol.frame import has_flexible_response_header, read_request_header, read_response_header
 from bifrost.protocol.produce import (
@@ -227,6 +227,23 @@ async def test_what_was_refused_here_and_written_elsewhere_holds_nobody_back_whe
     await it.write(1, sequence=3)
     refused, fine = [ErrorCode.NOT_LEADER_OR_FOLLOWER], [ErrorCode.NONE]
     assert it.codes == [fine, refused, refused, refused, fine], "3 is the next, and what follows it is not"
+
+
+@on_loop
+async def test_what_a_leader_that_was_fenced_owed_comes_again_in_order_and_goes_to_the_next() -> None:
+    it = await Serving.start()
+    for sequence in range(3):
+        await it.write(0, sequence=sequence, timeout_ms=60_000)
+    fenced = BrokerFenced(LEADER)
+    elected = PartitionChanged(topic_id(100), 0, leader=OTHER, isr=(OTHER,), replicas=(OTHER,))
+    it.forwarding.on_change(it.hosting.image, apply(it.hosting.image, [fenced, elected]))
+    await it.write(0, sequence=3)
+    assert it.codes == [*[[RETRIED_AS_UNKNOWN]] * 3, [RETRIED_AS_REFUSED]]
+    await it.write(0, sequence=1)
+    assert len(it.leaders.links) == 1, "0 has not come again"
+    for sequence in range(4):
+        await it.write(0, sequence=sequence)
+    assert len(it.leaders.links[1].asked) == 4
 
 
 @on_loop

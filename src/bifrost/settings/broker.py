@@ -250,7 +250,9 @@ class Settings(ConnectionSettings):
     )
     broker_session_timeout_ms: int = key(
         "broker.session.timeout.ms", 9_000, at_least=1,
-        doc="A broker that is silent for so long is fenced. One whose connection breaks is fenced at once.",
+        doc="A broker that is silent for so long is fenced. One whose connection breaks is fenced at once. It has to "
+        "be the same on all nodes: a broker counts on its own value when it accepts writes that it alone acknowledges "
+        "(acks=0 and 1), and where that is larger than the controllers' such writes may be lost.",
     )
     broker_heartbeat_interval_ms: int = key(
         "broker.heartbeat.interval.ms", 2_000, at_least=1, doc="How often a broker tells the controller that it lives."

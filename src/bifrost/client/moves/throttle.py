@@ -1,6 +1,6 @@
 """A rate for replicas that catch up, as Kafka's own tools set it: per broker, for the replicas that topics list.
 
-The rate counts for replicas that are listed and not in sync: in Kafka on both sides, in Bifrost on the follower's. It
+The rate counts for replicas that are listed and not in sync, on both sides: where they arrive, and at their leaders. It
 outlives the command that set it, as the moves do. A broker may have a rate of its operator's from before, and topics
 may list replicas of theirs: both are as they were once the moves are over that `Throttle` was told of, and nobody
 else's are touched.

@@ -2,8 +2,9 @@
 
 Three go on all the time on one partition: a librdkafka producer and a librdkafka consumer at their defaults, and a raw
 client that asks everybody for the new leader as fast as it gets answers. When all three flow, the job kills the victims
-itself, so that the clock starts with the signal. Every record carries the moment of its sending: what was sent before
-the kill and arrives after it counts for nobody.
+itself, so that the clock starts with the signal; after a pause that its question draws, since librdkafka looks for a
+new leader once a second, and all three start with that second. Every record carries the moment of its sending: what was
+sent before the kill and arrives after it counts for nobody.
 """
 
 from __future__ import annotations
@@ -155,6 +156,7 @@ def fail_over(job: Job) -> Result:
     for each in work:
         each.start()
     _await_flow(list(watches.values()))
+    time.sleep(job.pause_seconds)
     killed_ns = time.perf_counter_ns()
     for victim in job.victims:
         os.kill(victim, signal.SIGKILL)

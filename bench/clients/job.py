@@ -50,6 +50,7 @@ class Job:
     beat_seconds: float = 0.025
     copied: str = ""  # a topic that a replica catches up with
     copies: int = 0
+    pause_seconds: float = 0.0  # before it does that
     victims: list[int] = dataclasses.field(default_factory=list)  # processes that the job kills
 
     def port_of(self, partition: int) -> int:

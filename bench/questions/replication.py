@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 import time
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ from bench.questions.requests import per_request
 RATE = 1_000  # a second: a rate that both sustain
 RECORD_BYTES = 1_000
 SETTLE_SECONDS = 2.0
+PHASES_SEED = 1  # of when, within the second in which librdkafka looks around, a kill comes
 
 
 @contextlib.contextmanager
@@ -66,23 +68,25 @@ def _fail_over(contender: Contender, effort: Effort) -> Iterator[Sampler]:
     del effort
     cluster = cluster_of(contender.peer)
     cluster.start()
+    phases = random.Random(PHASES_SEED)  # the same for every contender
 
     def sample() -> Result:
-        alone = _kill(contender, cluster, with_controller=False)
-        both = _kill(contender, cluster, with_controller=True)
+        alone = _kill(contender, cluster, phases.random(), with_controller=False)
+        both = _kill(contender, cluster, phases.random(), with_controller=True)
         return alone | {f"both_{name}": seconds for name, seconds in both.items()}
 
     yield sample
     cluster.discard()
 
 
-def _kill(contender: Contender, cluster: Cluster, *, with_controller: bool) -> Result:
+def _kill(contender: Contender, cluster: Cluster, pause_seconds: float, *, with_controller: bool) -> Result:
     topic = contender.new_topic(NODES)
     ports = cluster.leader_ports(topic)
     active = cluster.node(cluster.await_quorum(deadline=time.monotonic() + START_SECONDS_MAX).leader)
     partition, victims = _victims(cluster, ports, active, with_controller=with_controller)
     pids = [pid for victim in victims for pid in victim.pids()]
-    seconds = process.run(process.REAL, cluster, "fail_over", topic=topic, partition=partition, victims=pids)
+    what = {"topic": topic, "partition": partition, "victims": pids, "pause_seconds": pause_seconds}
+    seconds = process.run(process.REAL, cluster, "fail_over", **what)
     cluster.revive(victims)
     cluster.await_copies(topic, NODES, deadline=time.monotonic() + START_SECONDS_MAX)
     return seconds
@@ -157,11 +161,11 @@ def _questions(pairing: Pairing, suffix: str) -> tuple[Question, ...]:
     )
 
 
-def _partitions_question(which: int) -> Question:
+def _partitions_question(which: int, pairing: Pairing, suffix: str) -> Question:
     return Question(
-        name=f"replicated-partitions-{('few', 'many')[which]}",
+        name=f"replicated-partitions-{('few', 'many')[which]}{suffix}",
         title=f"{{effort.cluster_partitions[{which}]:,}} partitions, 3 copies",
-        pairing=Pairing.EQUAL,
+        pairing=pairing,
         metrics=(
             Metric("create_seconds", "creation, until all copies are in sync", "s", Better.LESS),
             Metric("idle_cpu_percent", "idle CPU of the cluster", "% of a core", Better.LESS),
@@ -208,8 +212,10 @@ QUESTIONS = (
         open=_rss,
         samples=once,
     ),
-    _partitions_question(0),
-    _partitions_question(1),
+    _partitions_question(0, Pairing.EQUAL, ""),
+    _partitions_question(1, Pairing.EQUAL, ""),
+    _partitions_question(0, Pairing.ACK_VS_FLUSH, "-ack-vs-flush"),
+    _partitions_question(1, Pairing.ACK_VS_FLUSH, "-ack-vs-flush"),
     _fail_over_question(Pairing.EQUAL, ""),
     _fail_over_question(Pairing.ACK_VS_FLUSH, "-ack-vs-flush"),
 )

@@ -1,7 +1,7 @@
 """How a broker leaves that holds nothing any more: it is stopped, by whom it may concern, and then forgotten.
 
 Only a broker that is stopped can be taken off the cluster's list; one that runs would come back to it. If `bifrost up`
-runs it here, that can stop it. Otherwise somebody has to, and is waited for.
+runs it here, that stops it. Otherwise somebody has to, and is waited for if that is wished.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _STOP_S: Final = 60.0
 Stop = Annotated[
     bool | None,
     typer.Option(
-        "--stop/--no-stop",
-        help="Once it holds nothing: stop it, if `bifrost up` runs it here, or wait until somebody has, and take it "
-        "off the list. At a terminal you are asked.",
+        "--stop/--keep-running",
+        help="Once it holds nothing: wait until somebody has stopped it, and take it off the list; or leave it as it "
+        "is. One that `bifrost up` runs here is stopped unless it is to be kept; for others you are asked at a "
+        "terminal.",
         show_default=False,
     ),
 ]
@@ -45,8 +46,9 @@ def stopped(client: WireClient, broker: int, data: Path, *, stop: bool | None, a
     if found is None or found.fenced:
         return True
     node = _node_here(data, found)
-    wanted = _is_wanted(found, node, as_json=as_json) if stop is None else stop
-    if not wanted:
+    if stop is None:
+        stop = node is not None or _is_wanted(found, as_json=as_json)
+    if not stop:
         if not as_json:
             typer.echo(_what_to_do(found, node))
         return False
@@ -71,20 +73,17 @@ def _node_here(data: Path, broker: BrokerDescription) -> NodeRecord | None:
     return None
 
 
-def _is_wanted(broker: BrokerDescription, node: NodeRecord | None, *, as_json: bool) -> bool:
+def _is_wanted(broker: BrokerDescription, *, as_json: bool) -> bool:
     if as_json or not is_watched() or not sys.stderr.isatty():
         return False
-    if node is not None:
-        question = f"broker {broker.id} holds nothing. Stop it (process {node.pid}) and take it off the list?"
-    else:
-        question = f"broker {broker.id} holds nothing. Wait until it is stopped, and take it off the list?"
+    question = f"broker {broker.id} holds nothing. Wait until it is stopped, and take it off the list?"
     return typer.confirm(question, default=True, err=True)
 
 
 def _what_to_do(broker: BrokerDescription, node: NodeRecord | None) -> str:
     again = f"`bifrost broker decommission {broker.id}"
     if node is not None:
-        return f"broker {broker.id} holds nothing: {again} --stop` stops it and takes it off the list"
+        return f"broker {broker.id} holds nothing: {again}` stops it and takes it off the list"
     return (
         f"broker {broker.id} holds nothing: stop it at {broker.host}:{broker.port}, then give {again}` again, "
         "which takes it off the list; with --stop it waits for that"

@@ -46,12 +46,13 @@ def decommission(
     """Move everything off a broker, stop it, and take it off the cluster's list.
 
     Its replicas are spread evenly over the others, over racks if they have any, while clients go on. Given again, the
-    command goes on where it is. Once the broker holds nothing it is to be stopped: with --stop, which is also asked,
-    this does so if `bifrost up` runs it here, and waits for whoever does it elsewhere. Then it is taken off the list.
+    command goes on where it is. Once the broker holds nothing it is to be stopped: if `bifrost up` runs it here this
+    does so, unless --keep-running is given; with --stop it waits for whoever stops one elsewhere. Then the broker is
+    taken off the list.
 
     \b
     $ bifrost broker decommission 3 --dry-run
-    $ bifrost broker decommission 3 --throttle 50MB/s --stop
+    $ bifrost broker decommission 3 --throttle 50MB/s
     $ bifrost broker decommission 3 --cancel
     """
     with connect_wire(bootstrap, cluster, timeout, command_config) as client:

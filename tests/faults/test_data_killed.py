@@ -50,7 +50,7 @@ def test_everything_at_once(realm: Realm) -> None:
 
 @pytest.mark.thorough
 def test_all_brokers_at_once_while_the_quorum_lives(realm: Realm) -> None:
-    with Load(realm, writers=("confluent", "python")) as load:
+    with Load(realm, writers=EVERYONE, readers=EVERYONE) as load:
         for _ in range(3):
             realm.kill(*BROKERS)
             realm.start(*BROKERS)

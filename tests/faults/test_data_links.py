@@ -21,9 +21,9 @@ def others_than(node: int) -> tuple[int, ...]:
     return tuple(broker for broker in BROKERS if broker != node)
 
 
-def test_a_leader_cut_off_from_everybody(linked: Realm) -> None:
+def test_a_leader_cut_off_from_everybody(linked: Realm, clients: tuple[str, ...]) -> None:
     """Others lead; clients still reach the one that is cut off, and may have asked it before."""
-    with Load(linked, groups=("consumer",)) as load:
+    with Load(linked, writers=clients, readers=clients, groups=("consumer",)) as load:
         leader = linked.leader(TOPIC)
         with linked.parted((leader,)):
             eventually(lambda: leader_told_by(linked, others_than(leader)[0]) not in (-1, leader), "another leader")
@@ -88,7 +88,7 @@ def test_a_leader_cut_off_from_the_quorum_alone(linked: Realm, direction: str) -
 @pytest.mark.thorough
 def test_the_active_odin_cut_off_from_all_brokers(linked: Realm) -> None:
     """It still has its majority; so brokers whose sessions end are out, until the link is back."""
-    with Load(linked, writers=("confluent", "python"), readers=("confluent", "python")) as load:
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
         said = linked.from_now_on(*ODINS)
         with linked.parted((linked.active_odin(),), BROKERS):
             eventually(lambda: fenced(said) == {str(broker) for broker in BROKERS}, "all brokers are missed", 30)
@@ -150,7 +150,7 @@ def test_slow_links_between_brokers_and_odins(linked: Realm, direction: str) -> 
 def test_a_link_of_brokers_that_is_slow_one_way(linked: Realm, direction: str) -> None:
     """The follower stays in sync, and every write waits for it."""
     assert linked.links is not None
-    with Load(linked, writers=("confluent", "python"), readers=("confluent", "python")) as load:
+    with Load(linked, writers=EVERYONE, readers=EVERYONE) as load:
         leader = linked.leader(TOPIC)
         for follower in others_than(leader):
             linked.faults += 1

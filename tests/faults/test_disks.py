@@ -116,7 +116,8 @@ def test_a_disk_that_turns_read_only(start_realm: StartRealm, disk: SmallDisk) -
 @pytest.mark.parametrize("spoil", [flip_closed_segment, flip_indexes, flip_tail, tear_tail, lose_everything])
 def test_damage_to_a_stopped_replica(start_realm: StartRealm, spoil: Callable[[Path], Damage]) -> None:
     """Its files are spoilt while it is down: it is rebuilt or mended, and never spoils what the others have."""
-    # No recovery point is ever saved, so that everything is looked at; below one see `test_flipped_bits.py`.
+    # No recovery point is ever saved, so that everything is looked at and every index made anew; below one see
+    # `test_flipped_bits.py`.
     realm = start_realm(**{"replica.high.watermark.checkpoint.interval.ms": 600_000})
     with Load(
         realm, writers=EVERYONE, readers=EVERYONE, groups=(), segment_ms="500", index_interval_bytes="500"

@@ -15,7 +15,9 @@ from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as RdPartition
 
 from bifrost.protocol.batch import CorruptBatchError, iter_headers
+from bifrost.protocol.records import Record
 from tests.faults.conftest import StartRealm
+from tests.faults.damage import flip_index_entries
 from tests.faults.journal import Journal
 from tests.faults.load import EVERYONE, READERS, Load, present
 from tests.faults.realm import BROKERS, Realm
@@ -93,6 +95,45 @@ def test_a_follower_with_a_flipped_bit_below_its_recovery_point(start_realm: Sta
         rebuild(realm, follower, load)
         print(load.finish())
         assert all(is_sound(realm, broker) for broker in BROKERS)
+
+
+@pytest.mark.thorough
+def test_indexes_with_flipped_bits_below_the_recovery_point(start_realm: StartRealm) -> None:
+    """No restart looks at them either; whoever is led astray by one reads the batches instead, and it is made anew."""
+    realm = start_realm(**OFTEN)
+    with Load(realm, partitions=1, writers=EVERYONE, readers=EVERYONE, groups=(), **MANY_SEGMENTS) as load:
+        broker = realm.leader(TOPIC)
+        wait_for_recovery_point(load, broker)
+        realm.kill(broker)
+        realm.faults += 1
+        sound = flip_index_entries(replica(realm, broker))
+        below = [path for path in sound if int(path.stem) < int(segments(realm, broker)[3].stem) and sound[path]]
+        assert {path.suffix for path in below} == {".index", ".timeindex"}
+        load.flows()
+        realm.start(broker)
+        realm.settle(TOPIC)
+        make_leader(realm, broker)
+        assert all(path.read_bytes() != sound[path] for path in below), "recovery has made them anew"
+        with Wire(realm.node(broker).address) as wire:
+            records = wire.read(TOPIC)
+            check_places(wire, records, int(segments(realm, broker)[3].stem))
+        led_astray = [path for path in below if path.suffix == ".index"]
+        assert all(path.read_bytes() == sound[path] for path in led_astray)
+        assert lines_with(realm, broker, "indexes rebuilt")
+        load.flows()
+        print(load.finish())
+
+
+def check_places(wire: Wire, records: list[Record], end: int) -> None:
+    """From every offset before `end`, and by every timestamp there, the record is found that is there."""
+    assert [record.offset for record in records] == list(range(len(records)))
+    for record in records[:end]:
+        batches = memoryview(wire.fetch(TOPIC, record.offset).records)
+        _, first = next(iter(iter_headers(batches)))
+        assert first.base_offset <= record.offset < first.next_offset
+        expected = next(one for one in records if one.timestamp >= record.timestamp)
+        found = wire.find(TOPIC, record.timestamp)
+        assert (found.offset, found.timestamp) == (expected.offset, expected.timestamp)
 
 
 def flip(realm: Realm, broker: int) -> Damage:

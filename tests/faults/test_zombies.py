@@ -18,8 +18,9 @@ from tests.waiting import eventually
 TOPIC = "orders"
 
 
+@pytest.mark.parametrize("acks", [1, pytest.param(-1, marks=pytest.mark.thorough)])
 def test_a_leader_that_wakes_after_its_session_accepts_nothing(
-    start_realm: StartRealm, clients: tuple[str, ...]
+    start_realm: StartRealm, clients: tuple[str, ...], acks: int
 ) -> None:
     """Also from producers that ask for its own acknowledgement alone, and whose requests wait for it to wake."""
     realm = start_realm(**{"leader.forwarding.enable": False})  # so that whatever it takes, it has taken itself
@@ -27,9 +28,9 @@ def test_a_leader_that_wakes_after_its_session_accepts_nothing(
         leader = realm.leader(TOPIC)
         told: list[int] = []
         with Wire(realm.node(leader).address) as wire, realm.paused(leader):
-            senders = [threading.Thread(target=send_to, args=(realm, leader, told)) for _ in range(3)]
+            senders = [threading.Thread(target=send_to, args=(realm, leader, told, acks)) for _ in range(3)]
             for _ in range(5):
-                wire.send_produce(TOPIC, stray_batch(), acks=1)
+                wire.send_produce(TOPIC, stray_batch(), acks=acks)
             for sender in senders:
                 sender.start()
             eventually(lambda: realm.leader(TOPIC) != leader, "another leader")
@@ -48,12 +49,12 @@ def stray_batch() -> bytes:
     return bytes(encode_batch([(int(time.time() * 1000), None, b"stray", ())]))
 
 
-def send_to(realm: Realm, broker: int, told: list[int]) -> None:
+def send_to(realm: Realm, broker: int, told: list[int], acks: int) -> None:
     """Keep asking this broker alone to write, from before it wakes until a moment after."""
     for _ in range(20):
         try:
             with Wire(realm.node(broker).address) as wire:
-                wire.send_produce(TOPIC, stray_batch(), acks=1)
+                wire.send_produce(TOPIC, stray_batch(), acks=acks)
                 told.append(receive(wire))
         except (OSError, ClosedByPeerError):
             told.append(ErrorCode.NETWORK_EXCEPTION)

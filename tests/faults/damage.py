@@ -41,15 +41,14 @@ def flip_indexes(folder: Path) -> Damage:
     return Damage(f"bits of {len(spoilt)} indexes", None, spoilt)
 
 
-def flip_index_entries(folder: Path) -> dict[Path, bytes]:
-    """Every entry of the indexes of closed segments leads somewhere else; their sound contents, by file."""
+def flip_index_entries(folder: Path, suffix: str, entry_bytes: int) -> dict[Path, bytes]:
+    """Every entry of this index of closed segments leads somewhere else; their sound contents, by file."""
     sound: dict[Path, bytes] = {}
     for segment in segments(folder)[:-1]:
-        for path, entry_bytes in ((segment.with_suffix(".index"), 8), (segment.with_suffix(".timeindex"), 12)):
-            content = path.read_bytes()
-            for entry in range(0, len(content), entry_bytes):
-                flip(path, entry + entry_bytes - 1)
-            sound[path] = content
+        path = segment.with_suffix(suffix)
+        sound[path] = path.read_bytes()
+        for entry in range(0, len(sound[path]), entry_bytes):
+            flip(path, entry + entry_bytes - 1)
     return sound
 
 

@@ -30,17 +30,21 @@ class Hosted:
     """A partition on a log in memory, with the number of times that its waiters were woken."""
 
     def __init__(self, policy: FlushPolicy = FlushPolicy.ACK, disk: MemoryDisk | None = None) -> None:
-        self.woken = 0
+        self.woken = self.nudged = 0
         self.log = PartitionLog.open(
             disk or MemoryDisk(), "/orders-0", TP, LogConfig(), clean=False, recovery_point=0, now_ms=NOW, policy=policy
         )
-        around = Surroundings(me=ME, wake=self._wake)
+        around = Surroundings(me=ME, wake=self._wake, nudge=self._nudge)
         self.partition = Partition(TP, self.log, around, min_insync_replicas=1)
         self.partition_epoch = 0
 
     def _wake(self, partition: Partition) -> None:
         assert partition is self.partition
         self.woken += 1
+
+    def _nudge(self, partition: Partition) -> None:
+        assert partition is self.partition
+        self.nudged += 1
 
     def lead(self, epoch: int = 0, isr: tuple[int, ...] = (1,), replicas: tuple[int, ...] = (1,)) -> None:
         self.partition_epoch += 1

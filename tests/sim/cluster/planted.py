@@ -220,7 +220,7 @@ PLANTED = {
     "elect-anybody": _of_copies(copies.elect_anybody, "two partition leaders", "leader lacks committed"),
     "tell-unknown-end": _of_copies(copies.tell_unknown_end, "watermark went back"),
     "show-everything": _of_copies(copies.show_everything, "read too early"),
-    "promise-when-deposed": _of_copies(copies.promise_when_deposed, "acknowledged, not kept"),
+    "promise-when-deposed": _of_copies(copies.promise_when_deposed, "acknowledged, not kept", "acknowledged too early"),
     "agree-with-anybody": Planted(
         copies.agree_with_anybody, ("granted to a fenced broker",), ("pause",), about="copies"
     ),

@@ -33,7 +33,7 @@ FOUND_BY = {
     "elect-anybody": (0, 2, 3),
     "tell-unknown-end": (33, 61, 140),
     "show-everything": (1, 2),
-    "promise-when-deposed": (8, 11),
+    "promise-when-deposed": (9, 8, 11),
     "agree-with-anybody": (11, 17, 23),
 }
 """The first is the one that finds it. A change of the code may move what seeds do: the others are to spare."""

@@ -57,7 +57,7 @@ class Housekeeping:
         while not await stops_within(interval_s):
             await self._logs.checkpoint_high_watermarks(self._replicas.high_watermarks())
             self._publisher.place_waiting(self._image)
-            if loop.time() >= next_recovery_points:
+            if loop.time() >= next_recovery_points or self._logs.has_unlisted:
                 next_recovery_points = loop.time() + recovery_points_s
                 self._logs.expire_producers()
                 await self._logs.checkpoint()

@@ -21,7 +21,7 @@ from bifrost.log.config import FlushPolicy
 from bifrost.log.disk import Disk
 from bifrost.log.flush_job import FlushJob
 from bifrost.log.future import FutureLog
-from bifrost.log.home import Home
+from bifrost.log.home import NOT_LISTED, Home
 from bifrost.log.names import METADATA_FILE, future_directory, partition_directory
 from bifrost.log.open_files import OpenFiles
 from bifrost.log.partition_log import PartitionLog
@@ -102,7 +102,7 @@ class FutureLogs:
             recovery_point=0,
             now_ms=self._clock.now_ms(),
             log_start_offset=log.log_start_offset,
-            stale_point=home.stored_points.get(partition, 0),  # of a log that was here before
+            listed_point=home.stored_points.get(partition, NOT_LISTED),  # of a log that was here before
             policy=self._policy,
         )
         copy.owed.owe([metadata], path)

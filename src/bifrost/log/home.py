@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bifrost.log.checkpoints import CLEANED_OFFSETS_FILE, RECOVERY_POINTS_FILE
 from bifrost.log.flusher import Flusher
@@ -13,6 +13,11 @@ from bifrost.types import TopicPartition
 
 if TYPE_CHECKING:
     from bifrost.log.future import FutureLog
+
+
+NOT_LISTED: Final = (1 << 63) - 1
+"""The listed point of a log that the checkpoint may not have. Recovery takes such a log for one that was copied in, and
+keeps its gaps, so no roll may leave a tail behind that is not safe."""
 
 
 class Home:
@@ -55,6 +60,13 @@ class Home:
         """These are about to be stored; until they are, the file may hold those before."""
         known = self.stored_points
         self.stored_points = {each: max(known.get(each, 0), points.get(each, 0)) for each in {**known, **points}}
+
+    def points_are_stored(self, points: dict[TopicPartition, int]) -> None:
+        """The checkpoint has these, and nothing else."""
+        self.stored_points = points
+        for partition, log in self.logs.items():
+            if partition in points:
+                log.listed_point = max(points[partition], log.recovery_point)
 
     def store_cleaned(self, offsets: dict[TopicPartition, int]) -> None:
         """Where there never was anything to tell there is no file. Blocks."""

@@ -29,7 +29,7 @@ from bifrost.log.config import FlushPolicy, LogConfig
 from bifrost.log.disk import DirectoryInUseError, Disk
 from bifrost.log.flusher import Flusher, sync_together
 from bifrost.log.future_logs import FutureLogs
-from bifrost.log.home import Home
+from bifrost.log.home import NOT_LISTED, Home
 from bifrost.log.log_directory import CopyState, DirectoryState, ForeignDirectoryError, LogDirectory
 from bifrost.log.names import METADATA_FILE, partition_directory, sort_out
 from bifrost.log.open_files import OPEN_FILES_MAX, OpenFiles, logs_max
@@ -98,13 +98,13 @@ class LogManager:
     def __len__(self) -> int:
         return len(self._logs)
 
-    def delay_deletions(self, delay_ms: int) -> None:
-        """From now on the files of a deleted log stay for so long."""
-        self._removal.delay_ms = delay_ms
-
     @property
     def partitions(self) -> list[TopicPartition]:
         return list(self._logs)
+
+    def delay_deletions(self, delay_ms: int) -> None:
+        """From now on the files of a deleted log stay for so long."""
+        self._removal.delay_ms = delay_ms
 
     @property
     def directories(self) -> list[LogDirectory]:
@@ -229,9 +229,8 @@ class LogManager:
         partition: TopicPartition,
         config: LogConfig,
         *,
-        recovery_point: int,
-        log_start_offset: int,
-        stale_point: int = 0,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
     ) -> PartitionLog:
         return PartitionLog.open(
             self._disk,
@@ -242,7 +241,7 @@ class LogManager:
             recovery_point=recovery_point,
             now_ms=self._clock.now_ms(),
             log_start_offset=log_start_offset,
-            stale_point=stale_point,
+            listed_point=home.stored_points.get(partition, NOT_LISTED),
             policy=self._policy,
             files=self._files,
         )
@@ -266,8 +265,7 @@ class LogManager:
         self._disk.makedirs(path)
         metadata = self._disk.open(f"{path}/{METADATA_FILE}", create=True)
         metadata.write_at(encode_topic_id(topic_id), 0)
-        stale_point = home.stored_points.get(partition, 0)  # of a deleted partition of the same name
-        log = self._open(home, partition, config, recovery_point=0, log_start_offset=0, stale_point=stale_point)
+        log = self._open(home, partition, config)
         self._take_in(home, log)
         log.owed.owe([metadata], path, home.directory.path)
         home.flusher.mark_dirty(log)
@@ -327,13 +325,17 @@ class LogManager:
         for log in self._logs.values():
             log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
+    @property
+    def has_unlisted(self) -> bool:
+        """Whether there are logs that the checkpoint does not list."""
+        return any(home.logs.keys() - home.stored_points.keys() for home in self._homes.values())
+
     async def checkpoint(self) -> None:
         """Stores how far logs are synced, so that a start after a crash has less to read."""
         for home in list(self._homes.values()):
-            points = home.recovery_points()
-            home.note_points(points)
+            home.note_points(points := home.recovery_points())
             if await self._write(home, partial(home.directory.write_offsets, RECOVERY_POINTS_FILE, points)):
-                home.stored_points = points
+                home.points_are_stored(points)
         await self.store_cleaned()
 
     async def store_cleaned(self) -> None:

@@ -37,8 +37,8 @@ class PartitionLog:
     """One partition on one disk. Everything public is kept true after every call."""
 
     __slots__ = (
-        "_dirty", "_files", "_highest_point", "_safe_at_append", "_segments", "_stored", "config", "directory",
-        "durable_offset", "epochs", "first_dirty_offset", "log_end_offset", "log_start_offset", "on_dirty",
+        "_dirty", "_files", "_safe_at_append", "_segments", "_stored", "config", "directory", "durable_offset",
+        "epochs", "first_dirty_offset", "listed_point", "log_end_offset", "log_start_offset", "on_dirty",
         "on_durable", "on_start_moved", "on_start_stored", "owed", "partition", "producers",
         "recovery_point", "replacements", "stored_start_offset", "topic_id",
     )  # fmt: skip
@@ -81,7 +81,7 @@ class PartitionLog:
         self._segments = Segments(files, directory, loaded.closed, loaded.active)
         self._safe_at_append = policy is not FlushPolicy.ACK
         self._dirty = False
-        self._highest_point = self.recovery_point
+        self.listed_point = self.recovery_point  # the highest that the checkpoint may have
         self._stored = (self.log_end_offset, 0)  # the end and generation that the files beside the log describe
 
     @classmethod
@@ -96,7 +96,7 @@ class PartitionLog:
         recovery_point: int,
         now_ms: int,
         log_start_offset: int = 0,
-        stale_point: int = 0,
+        listed_point: int = 0,
         policy: FlushPolicy = FlushPolicy.ACK,
         files: OpenFiles | None = None,
     ) -> PartitionLog:
@@ -109,7 +109,7 @@ class PartitionLog:
             clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset, now_ms=now_ms,
         )  # fmt: skip
         log = cls(files, directory, partition, config, loaded=loaded, policy=policy)
-        log._highest_point = max(recovery_point, stale_point, loaded.log_end_offset)
+        log.listed_point = max(recovery_point, listed_point, loaded.log_end_offset)
         if loaded.active.size == 0:  # it may be new, and then its name is not safe yet
             log.owed.owe([], directory, *([directory.rpartition("/")[0]] if new else []))
         return log
@@ -214,7 +214,7 @@ class PartitionLog:
         snapshot = producer_snapshots.write(self._files.disk, self.directory, base_offset, self.producers)
         written = self._segments.roll(base_offset, self.config, now_ms)
         self.owed.owe([*written, snapshot], self.directory)
-        if self.recovery_point < self._highest_point and base_offset <= self._highest_point:
+        if self.recovery_point < self.listed_point and base_offset <= self.listed_point:
             # The log was cut since the recovery point stood so high, or it is a deleted log's of the same name, and the
             # checkpoint may still hold it: recovery would not look at the segment just closed. It must be sound now.
             job = self.begin_flush()
@@ -337,7 +337,7 @@ class PartitionLog:
         copy.owed.rename(directory, self.owed.generation + 1)
         self.owed, self._segments, self._files, self.directory = copy.owed, copy._segments, files, directory
         self._segments.rehome(files, directory)
-        self.recovery_point, self._highest_point = copy.recovery_point, copy._highest_point
+        self.recovery_point, self.listed_point = copy.recovery_point, copy.listed_point
         self.first_dirty_offset = min(self.first_dirty_offset, copy.first_dirty_offset)
         self.stored_start_offset = min(self.stored_start_offset, copy.log_start_offset)
         self.epochs.changed, self._stored = True, (-1, 0)
@@ -357,7 +357,7 @@ class PartitionLog:
         if job.generation != self.owed.generation:
             return
         self.recovery_point = max(self.recovery_point, job.recovery_point)
-        self._highest_point = max(self._highest_point, job.recovery_point)
+        self.listed_point = max(self.listed_point, job.recovery_point)
         if job.offset > self.durable_offset:
             self.durable_offset = job.offset
             if self.on_durable is not None:

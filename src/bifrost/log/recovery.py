@@ -4,7 +4,8 @@ This file decides what of a log survives. From the segment with the last batch b
 is read and its CRC checked; indexes, epochs and producer snapshots are written anew. At the first bad batch the log
 ends: what follows in that file is cut off and later segments are deleted. Unless the topic is compacted, a segment that
 ends before the next one starts, with nothing known to be safe in between, has lost its tail: that ends the log too, or
-readers would step over a hole as if nothing had been there.
+readers would step over a hole as if nothing had been there. That holds for logs that this node wrote alone: Kafka's
+cleaner leaves such gaps, and what the topic's policy was when it did is not to be known.
 
 It works on files alone and leaves a directory that opens plainly, so it can run in another process. It never touches
 what lies before that segment.
@@ -66,14 +67,20 @@ def recover(
     recovery_point: int,
     log_start_offset: int,
     now_ms: int,
+    keep_gaps: bool = False,
     sync: bool = True,
 ) -> Recovered:
-    """Cuts what is damaged, rebuilds what is derived. Without `sync` the caller makes `written` safe."""
+    """Cuts what is damaged, rebuilds what is derived. Without `sync` the caller makes `written` safe.
+
+    `keep_gaps` if no crash of this node can have taken the tails of segments.
+    """
     sizes = tidy(disk, directory)
     bases = base_offsets(sizes)
     if not bases:
         return Recovered(log_start_offset, 0, 0, ())
-    run = _Recovery(disk, directory, config, sizes=sizes, bases=bases, recovery_point=recovery_point)
+    run = _Recovery(
+        disk, directory, config, sizes=sizes, bases=bases, recovery_point=recovery_point, keep_gaps=keep_gaps
+    )
     run.load_state(log_start_offset, now_ms)
     recovered = run.scan_segments()
     if sync:
@@ -110,6 +117,7 @@ def load_or_recover(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         now_ms=now_ms,
+        keep_gaps=clean,  # whoever closed it had synced it, and may have been Kafka
     )
     return load(files, directory, config, log_start_offset=log_start_offset, now_ms=now_ms)
 
@@ -126,6 +134,7 @@ class _Recovery:
         sizes: dict[str, int],
         bases: list[int],
         recovery_point: int,
+        keep_gaps: bool,
     ) -> None:
         self._disk = disk
         self._files = OpenFiles(disk, limit=16)
@@ -135,6 +144,7 @@ class _Recovery:
         self._bases = bases
         self._first = first = _first_to_scan(bases, recovery_point)
         self._recovery_point = recovery_point
+        self._keep_gaps = keep_gaps or config.compacted
         self._end_offset = bases[first]
         self._written: list[str] = []
 
@@ -215,7 +225,7 @@ class _Recovery:
     def _lost_tail(self, base_offset: int, following: int) -> bool:
         """Whether the segment just read once reached up to the next: a roll leaves no gap that it can avoid."""
         return (
-            not self._config.compacted
+            not self._keep_gaps
             and following > max(self._end_offset, self._recovery_point)
             and following - base_offset <= RELATIVE_OFFSET_MAX + 1
         )

@@ -59,6 +59,7 @@ async def recover_directory(
             recovery_point=point,
             log_start_offset=start_offsets.get(partition, 0),
             now_ms=now_ms,
+            keep_gaps=partition not in recovery_points,  # it was copied in: see `home.NOT_LISTED`
             sync=False,
         )
         size = bytes_to_scan(disk, path, point)

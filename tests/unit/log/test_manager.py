@@ -524,3 +524,59 @@ async def test_nothing_is_written_for_logs_that_did_not_change() -> None:
     disk.fail_on = lambda operation, path: operation in ("write", "truncate") and "/a-0/" in path
     await logs.close()
     assert disk.exists("/data/.kafka_cleanshutdown")
+
+
+def lose_a_tail(disk: Disk) -> None:
+    """The second of three segments of two records each ends early."""
+    disk.open("/data/a-0/00000000000000000002.log").truncate(0)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_gaps_of_a_log_that_was_copied_in_stay(is_clean: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Kafka's cleaner left them, while the topic was compacted; its policy may be another by now."""
+    disk = MemoryDisk()
+    logs = await loaded(disk)
+    log = logs.create(A0, IDS[A0], LogConfig(segment_bytes=150))
+    for number in range(6):
+        append(log, b"v%d" % number)
+    await logs.close()
+    lose_a_tail(disk)
+    disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n0\n")
+    if not is_clean:
+        disk.remove("/data/.kafka_cleanshutdown")
+    assert found(await loaded(disk), A0) == [b"v0", b"v1", b"v4", b"v5"]
+    assert "log cut" not in caplog.text
+
+
+async def test_a_lost_tail_of_a_log_that_the_checkpoint_has_ends_it() -> None:
+    """What the policy says does not matter: this node's own compaction leaves no gaps."""
+    disk = FaultyDisk(Random(1))
+    logs = await loaded(disk)
+    log = logs.create(A0, IDS[A0], LogConfig(segment_bytes=150))
+    await logs.checkpoint()
+    for number in range(6):
+        append(log, b"v%d" % number)
+    log.flush()
+    disk.crash(power=False)
+    lose_a_tail(disk)
+    assert found(await loaded(disk), A0) == [b"v0", b"v1"]
+
+
+async def test_a_log_that_the_checkpoint_may_not_have_is_safe_before_its_next_segment() -> None:
+    """Its recovery would keep gaps, so there must be none."""
+    disk = FaultyDisk(Random(1))
+    synced: list[str] = []
+    disk.fail_on = lambda operation, path: operation == "sync" and synced.append(path) is not None
+    logs = await loaded(disk)
+    log = logs.create(A0, IDS[A0], LogConfig(segment_bytes=150))
+    assert logs.has_unlisted
+    for number in range(3):
+        append(log, b"v%d" % number)
+    assert "/data/a-0/00000000000000000000.log" in synced
+    log.flush()
+    await logs.checkpoint()
+    assert not logs.has_unlisted
+    for number in range(4):
+        append(log, b"v%d" % number)
+    assert "/data/a-0/00000000000000000002.log" in synced
+    assert "/data/a-0/00000000000000000004.log" not in synced

@@ -115,6 +115,16 @@ def test_a_hole_before_the_recovery_point_is_what_compaction_left() -> None:
     assert [record.offset for record in read_records(log)] == [0, 1, 2, 3, 6, 7, 8]
 
 
+@pytest.mark.parametrize("recovery_point", [0, 2])
+def test_gaps_of_a_log_that_somebody_closed_in_order_stay(recovery_point: int) -> None:
+    """Kafka's cleaner leaves them: a crash of this node cannot have taken what a clean stop had synced."""
+    disk = crashed(9)
+    open_log(disk, CONFIG).close()
+    log_file(disk, 3).truncate(SIZE)
+    log = open_log(disk, CONFIG, clean=True, recovery_point=recovery_point)
+    assert [record.offset for record in read_records(log)] == [0, 1, 2, 3, 6, 7, 8]
+
+
 def test_a_compacted_log_may_have_holes_anywhere() -> None:
     disk = crashed(9)
     log_file(disk, 3).truncate(SIZE)

@@ -110,6 +110,11 @@ def of_a_topic_that_is_compacted_and_deleted(stage: Stage, ask: Ask) -> Answers:
     return _delete(stage, ask, "both", 3)
 
 
+@question("delete_records", prepare=_filled("neither", {"cleanup.policy": ""}))
+def of_a_topic_with_an_empty_policy(stage: Stage, ask: Ask) -> Answers:
+    return _delete(stage, ask, "neither", 3)
+
+
 @question("delete_records", prepare=_filled("produced_to"))
 def producers_are_told(stage: Stage, ask: Ask) -> Answers:
     deleted = _delete(stage, ask, "produced_to", -1)

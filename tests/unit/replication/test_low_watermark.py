@@ -78,9 +78,16 @@ def test_what_is_gone_already_may_be_deleted_again() -> None:
     assert hosted.log.log_start_offset == 3
 
 
-def test_a_topic_whose_policy_is_not_to_delete_keeps_its_records() -> None:
+def test_a_topic_whose_policy_is_empty_lets_records_go() -> None:
+    """Kafka: Partition.deleteRecordsOnLeader."""
     hosted = filled()
     hosted.log.config = replace(hosted.log.config, deletes=False)
+    assert hosted.partition.delete_records(3) == 3
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_records() -> None:
+    hosted = filled()
+    hosted.log.config = replace(hosted.log.config, deletes=False, compacted=True)
     assert code_of(lambda: hosted.partition.delete_records(1)) is ErrorCode.POLICY_VIOLATION
 
 

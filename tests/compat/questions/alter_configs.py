@@ -16,6 +16,9 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 LEVEL = "compression.gzip.level"
 """A config that no other test looks at: the broker is shared."""
 
+REPLICAS = "leader.replication.throttled.replicas"
+LONGEST = ",".join(f"{number:05}:7" for number in range(4096))
+"""32,767 characters: more does not fit into a request, but items may be added to a list."""
 SESSION = "consumer.session.timeout.ms"
 
 Op = tuple[str, int, str | None]
@@ -47,6 +50,7 @@ _try("topic_out_of_range", TOPIC, "@empty", ("segment.bytes", SET, "1"))
 _try("topic_not_a_choice", TOPIC, "@empty", ("cleanup.policy", SET, "burn"))
 _try("topic_empty_list", TOPIC, "@empty", ("cleanup.policy", SET, ""))
 _try("topic_item_twice", TOPIC, "@empty", ("cleanup.policy", SET, "delete,delete"))
+_try("topic_greatest_length", TOPIC, "@empty", (REPLICAS, SET, LONGEST))
 _try("topic_null", TOPIC, "@empty", ("retention.ms", SET, None))
 _try("topic_lags_crossed", TOPIC, "@empty", ("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "8"))
 _try("topic_good_beside_bad", TOPIC, "@empty", ("retention.ms", SET, "1000"), ("segment.ms", SET, "x"))
@@ -136,6 +140,12 @@ for _api in ("incremental_alter_configs", "alter_configs"):
         fixed(_api, "the_same_resource_thrice_beside_another", resources=[_one, _bad, _one, _one], validate_only=True)
     fixed(_api, "one_good_resource_and_one_bad", resources=[_one, _bad], validate_only=True)
     fixed(_api, "topic_and_broker", resources=[_one, _resource(BROKER, "@node", (LEVEL, SET, "1"))], validate_only=True)
+
+
+@question("incremental_alter_configs", prepare=lambda stage: stage.create("long", 1, {REPLICAS: LONGEST}))
+def append_beyond_the_greatest_length(stage: Stage, ask: Ask) -> Answers:
+    wanted = _resource(TOPIC, stage.name("long"), (REPLICAS, APPEND, f"1:{ask.version}"), ("segment.ms", SET, "5000"))
+    return ask(resources=[wanted], validate_only=True)
 
 
 class Talk:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.unit.controller.stand_ins import apply, cluster_of, create
 
+from bifrost.controller.core import config_changes
 from bifrost.controller.core.config_changes import ConfigChange, Operation, ResourceChange, alter_configs
 from bifrost.controller.core.configs import current_settings
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.controller.core.topics import NewTopic
-from bifrost.errors import ErrorCode
+from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings
 
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -220,3 +221,36 @@ def test_a_group_has_configs_whether_it_is_there_or_not() -> None:
     assert alter(image, group(ConfigChange(session, "50000"), name="")) == [ErrorCode.INVALID_REQUEST]
     assert alter(image, group(ConfigChange(session, None, DELETE))) == [OK]
     assert image.group_configs("g") == {}
+
+
+THROTTLED = "leader.replication.throttled.replicas"
+LONGEST = ",".join(["0:1"] * 8192)
+
+
+def test_a_value_that_could_not_be_described_is_refused() -> None:
+    """Answers of DescribeConfigs before v4 have two bytes for the length."""
+    assert len(LONGEST) == 32_767
+    image = with_topic()
+    assert alter(image, topic(ConfigChange(THROTTLED, LONGEST))) == [OK]
+    assert alter(image, topic(ConfigChange(THROTTLED, LONGEST + ",1:1"))) == [ErrorCode.INVALID_CONFIG]
+    ips = ",".join(f"10.0.{number // 250}.{number % 250}:1" for number in range(3000))
+    assert alter(image, broker(ConfigChange("max.connections.per.ip.overrides", ips))) == [ErrorCode.INVALID_CONFIG]
+    assert image.topic_configs("t")[THROTTLED] == LONGEST
+
+
+def test_a_request_makes_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_changes, "RECORDS_MAX", 2)
+    image = with_topic()
+    changes = [ConfigChange(name, "8000") for name in ("retention.ms", "segment.ms", "flush.ms")]
+    assert alter(image, topic(*changes[:2])) == [OK]
+    with pytest.raises(ApiError) as refused:
+        alter_configs(with_topic(), Settings(), [topic(*changes[:2]), broker(ConfigChange("log.retention.ms", "9"))])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_cleaners_become_at_most_half_or_double_at_once() -> None:
+    image, refused = with_topic(), ErrorCode.INVALID_REQUEST
+    wanted = [("0", refused), ("3", refused), ("2", OK), ("5", refused), ("4", OK), ("1", refused), ("2", OK)]
+    for threads, code in wanted:
+        assert alter(image, broker(ConfigChange("log.cleaner.threads", threads), name=EVERY_BROKER)) == [code], threads
+    assert alter(image, broker(ConfigChange("log.cleaner.threads", None, DELETE), name=EVERY_BROKER)) == [OK]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from bifrost.controller.core.configs import check_broker_configs, check_topic_configs, current_settings
+from bifrost.controller.core.configs import check_broker_configs, check_sizes, check_topic_configs, current_settings
 from bifrost.controller.core.decision import Decision
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.names import check_topic_name
@@ -24,6 +24,9 @@ from bifrost.settings.broker import keys
 from bifrost.settings.group import check_group_configs, group_keys
 from bifrost.settings.keys import Key
 from bifrost.settings.topic import topic_keys
+
+RECORDS_MAX: Final = 10_000
+"""Of one request (Kafka: QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 
 class Operation(IntEnum):
@@ -94,6 +97,8 @@ def alter_configs(
             results.append(AlteredResource(*resource, error.code, error.detail))
             continue
         records += _differences(resource, current, target)
+        if len(records) > RECORDS_MAX:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         results.append(AlteredResource(*resource))
     return Decision(() if validate_only else records, results)
 
@@ -135,6 +140,7 @@ def _broker_target(
     if name != EVERY_BROKER and name not in map(str, image.brokers):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
     target = _after(start, wanted.changes, keys())
+    check_sizes(target.items())
     return check_broker_configs(image, settings, name, target)
 
 
@@ -145,6 +151,7 @@ def _group_target(
     if not wanted.resource_name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a group without a name; configs for all groups are the brokers'")
     target = _after(start, wanted.changes, {name: spec.key for name, spec in group_keys().items()})
+    check_sizes(target.items())
     try:
         return check_group_configs(current_settings(image, settings), target)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
@@ -12,6 +13,19 @@ from bifrost.settings.broker import keys
 from bifrost.settings.reading import check_dynamic
 from bifrost.settings.topic import check_override, check_together, topic_keys
 from bifrost.types import INTERNAL_TOPICS
+
+VALUE_BYTES_MAX: Final = 32_767
+"""Answers of DescribeConfigs before v4 hold no more. Kafka: ConfigurationControlManager.validateAlterConfig."""
+
+
+def check_sizes(configs: Iterable[tuple[str, str | None]]) -> None:
+    """Values that cannot be described are not stored, whatever they are of."""
+    for name, text in configs:
+        if text is not None and len(text.encode()) > VALUE_BYTES_MAX:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: the value is longer than {VALUE_BYTES_MAX} bytes",
+            )
 
 
 def current_settings(image: MetadataImage, settings: Settings) -> Settings:
@@ -27,6 +41,7 @@ def check_topic_configs(settings: Settings, configs: Iterable[tuple[str, str | N
             if text is None:
                 raise ValueError(f"{name} has no value; leave the config out to use the default")
             accepted[name] = check_override(name, text)
+        check_sizes(accepted.items())
         if accepted:
             check_together(TopicConfig.of(settings).override(accepted))
     except ValueError as error:
@@ -56,7 +71,17 @@ def check_broker_configs(
     try:
         accepted = {config: check_dynamic(config, text) for config, text in configs.items()}
         layers = {one: image.broker_configs(one) for one in (EVERY_BROKER, own)} | {name: accepted}
-        check_together(TopicConfig.of(with_dynamic(settings, layers[EVERY_BROKER], layers[own])))
+        wanted = with_dynamic(settings, layers[EVERY_BROKER], layers[own])
+        check_together(TopicConfig.of(wanted))
+        _check_cleaners(current_settings(image, settings).log_cleaner_threads, wanted.log_cleaner_threads)
     except ValueError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
     return accepted
+
+
+def _check_cleaners(current: int, wanted: int) -> None:
+    """While a broker runs there is one, and their number at most halves or doubles at once. Kafka: LogCleaner."""
+    if wanted != current and not max(1, current // 2) <= wanted <= 2 * current:
+        raise ValueError(
+            f"log.cleaner.threads={wanted}: expected at least 1, and between half and double of what it is, {current}"
+        )

@@ -13,6 +13,7 @@ from typing import Final, TypeVar, cast
 from bifrost.broker.odin import Odin
 from bifrost.errors import ApiError, ErrorCode, ProtocolError
 from bifrost.peers.connection import PeerConnection, PeerError
+from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
 from bifrost.protocol.codec import reader, writer
 from bifrost.protocol.frame import LENGTH_BYTES, encode_request, has_flexible_response_header, read_response_header
@@ -41,7 +42,7 @@ class ControllerChannel:
         self._links = Links(
             transport,
             settings.voters,
-            f"broker-{odin.member.me}-{purpose}",
+            node_name(odin.member.me, purpose),
             timeout_s=settings.request_timeout_ms / _MS,
         )
         self._opening = asyncio.Lock()

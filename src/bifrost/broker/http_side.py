@@ -17,6 +17,7 @@ from bifrost.controller.broker_links import BrokerLinks
 from bifrost.controller.core.counts import PartitionCounts
 from bifrost.controller.core.image import MetadataImage
 from bifrost.errors import ApiError, ErrorCode
+from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
 from bifrost.protocol.messages.quorum import (
     DescribeQuorumPartition,
@@ -72,7 +73,7 @@ class HttpSide:
             BrokerLinks(
                 lambda: odin.replica.image,
                 transport,
-                f"node-{settings.node_id}-http",
+                node_name(settings.node_id, "http"),
                 listener=settings.inter_broker_listener_name,
                 timeout_s=request_s,
             ),

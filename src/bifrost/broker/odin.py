@@ -32,6 +32,7 @@ from bifrost.log.disk import Disk
 from bifrost.log.log_directory import new_directory_id
 from bifrost.metrics import Metrics
 from bifrost.peers.connection import PeerConnection, PeerError, connect
+from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
 from bifrost.protocol.messages.quorum import DescribeQuorumResponse
 from bifrost.raft.confirming import LeadershipCheck
@@ -126,7 +127,7 @@ class Odin:
         links = BrokerLinks(
             lambda: self.replica.image,
             transport,
-            f"node-{settings.node_id}-controller",
+            node_name(settings.node_id, "controller"),
             listener=settings.inter_broker_listener_name,
             timeout_s=settings.controller_quorum_request_timeout_ms / 1000,
         )
@@ -275,7 +276,7 @@ class Odin:
         """Whether nobody listens at any of the broker's addresses, for which somebody must be there to say so."""
         broker = self.replica.image.brokers.get(broker_id)
         for endpoint in () if broker is None else broker.endpoints:
-            door = PeerConnection(f"node-{self.member.me}-look", answer_bytes_max=0)
+            door = PeerConnection(node_name(self.member.me, "look"), answer_bytes_max=0)
             try:
                 await connect(self._transport, endpoint.host, endpoint.port, door, timeout_s=_LOOK_S)
             except PeerError as error:

@@ -26,6 +26,7 @@ from bifrost.broker.odin import Odin
 from bifrost.broker.quotas.client_quotas import ClientQuotas
 from bifrost.broker.throttling import passed_on, told_to_wait
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
+from bifrost.peers.names import node_name
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.codec import reader, writer
 from bifrost.protocol.frame import (
@@ -185,7 +186,7 @@ def _pass_on(
 async def answer_here(odin: Odin, request: Message) -> Message:
     """The answer of this node's own controller to its own broker; ApiError if it is refused as a whole."""
     handler = CONTROLLER_APIS[request.api].handler
-    answer = handler(ControllerContext(odin, None, request.versions[-1], f"node-{odin.member.me}"), request)
+    answer = handler(ControllerContext(odin, None, request.versions[-1], node_name(odin.member.me)), request)
     message: Message = await answer if isinstance(answer, Awaitable) else answer
     return message
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.peers.connection import PeerError
+from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
 from bifrost.protocol.messages.quorum import BeginQuorumEpochResponse
 from bifrost.raft import wire
@@ -37,7 +38,7 @@ class LeadershipCheck:
     def __init__(self, member: QuorumMember, transport: Transport) -> None:
         self._member = member
         self._timeout_s = member.settings.request_timeout_ms / _MS
-        links = Links(transport, member.settings.voters, f"node-{member.me}-check", timeout_s=self._timeout_s)
+        links = Links(transport, member.settings.voters, node_name(member.me, "check"), timeout_s=self._timeout_s)
         self._links = links
         self._others = [_Voter(member, links, voter) for voter in member.core.voters if voter != member.me]
 

@@ -19,6 +19,7 @@ from typing import Final
 from bifrost.clock import Clock
 from bifrost.errors import ApiError, ErrorCode, StorageError
 from bifrost.peers.connection import PeerError
+from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
 from bifrost.protocol.control_records import LeaderChange, VoterId, control_batch
 from bifrost.protocol.messages.quorum import BeginQuorumEpochResponse, EndQuorumEpochResponse, VoteResponse
@@ -97,9 +98,9 @@ class QuorumMember:
             now_ms=self.now_ms(),
         )
         timeout_s = settings.request_timeout_ms / _MS
-        self._voices = Links(transport, settings.voters, f"node-{me}", timeout_s=timeout_s)
-        self._fetcher = Fetcher(self, Links(transport, settings.voters, f"node-{me}-fetch", timeout_s=timeout_s), rng,
-                                load_snapshot)  # fmt: skip
+        self._voices = Links(transport, settings.voters, node_name(me), timeout_s=timeout_s)
+        ear = Links(transport, settings.voters, node_name(me, "fetch"), timeout_s=timeout_s)
+        self._fetcher = Fetcher(self, ear, rng, load_snapshot)
 
     def now_ms(self) -> float:
         return self._loop.time() * _MS

@@ -20,6 +20,7 @@ from typing import Final
 from bifrost.errors import ApiError, DiskFullError, ErrorCode, ProtocolError, StorageError
 from bifrost.log.replicated import expected_offset
 from bifrost.peers.connection import PeerConnection, PeerError, connect
+from bifrost.peers.names import node_name
 from bifrost.protocol.fetch import FetchResponse, PartitionFetchResult, decode_response
 from bifrost.protocol.fetch.request import VERSIONS
 from bifrost.protocol.fetch.request import encode_request as encode_fetch
@@ -176,7 +177,7 @@ class Fetcher:
             raise PeerError(f"broker {self.leader_id} has no address")
         settings = self._node.settings
         link = PeerConnection(
-            f"broker-{self._node.broker_id}-fetcher", answer_bytes_max=2 * settings.max_bytes + (64 << 20)
+            node_name(self._node.broker_id, "fetcher"), answer_bytes_max=2 * settings.max_bytes + (64 << 20)
         )
         return await connect(
             self._node.transport, address.host, address.port, link, timeout_s=settings.timeout_ms / _MS

@@ -10,7 +10,7 @@ from bifrost.broker.quotas.core.connection_rates import ConnectionRates
 from bifrost.broker.quotas.core.meters import SampledRate, Window
 from bifrost.controller.core.client_quotas import entity_of
 from bifrost.controller.core.records import QuotaEntity
-from bifrost.peers.names import PASSED_ON
+from bifrost.peers.names import PASSED_ON, node_name
 
 WINDOW = Window(11, 1_000)
 KEY = "producer_byte_rate"
@@ -99,9 +99,14 @@ def test_a_client_without_an_id_has_the_limit_of_all(client_id: str | None) -> N
     assert limit_of(table({entity_of({"client-id": "c"}): {KEY: 1.0}}), "u", client_id) is None
 
 
-@pytest.mark.parametrize("client_id", [PASSED_ON, "broker-1-fetcher", "node-3-controller", "node-7"])
+@pytest.mark.parametrize("client_id", [PASSED_ON, node_name(1, "fetcher"), node_name(7)])
 def test_nodes_are_not_limited(client_id: str) -> None:
     assert limit_of(table(limits({"client-id": None}, {"user": None})), "u", client_id) is None
+
+
+@pytest.mark.parametrize("client_id", ["broker-3", "node-1-consumer", "node-7", "bifrost"])
+def test_clients_that_are_called_like_something_else_are_limited(client_id: str) -> None:
+    assert limit_of(table(limits({"client-id": None}, {"user": None})), "u", client_id) is not None
 
 
 def test_names_that_clients_make_up_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

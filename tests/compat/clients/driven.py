@@ -188,7 +188,7 @@ class Java(DrivenClient):
             paths = [str(_HERE / source) for source in sources]
             cache.run([javac, "-cp", f"{libs}/*", "-d", str(target), *paths], what="compiling the Java driver")
 
-        sources = ("java/Driver.java", "java/Members.java", "java/Load.java")
+        sources = ("java/Driver.java", "java/Nodes.java", "java/Members.java", "java/Load.java")
         classes = cache.once(_keyed("java-driver", *sources), compile_driver)
         flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         log4j = f"-Dlog4j2.configurationFile={libs.parent / 'log4j2.xml'}"

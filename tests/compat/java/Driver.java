@@ -303,7 +303,7 @@ public final class Driver {
                         .forEach(found -> names.add(found.name()));
                 return names;
             default:
-                throw new IllegalArgumentException("unknown call " + call.get("op"));
+                return Nodes.call(admin, call);
         }
     }
 

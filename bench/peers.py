@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import enum
 import itertools
+import os
 import pathlib
 import shutil
 import signal
@@ -111,6 +112,16 @@ class Peer:
                 self.process.wait()
         self.process = None  # forgotten only now: an interruption above must still find it
         return clean
+
+    def crash(self) -> None:
+        """Kills it with all its processes: what is on disk stays as it is at this moment."""
+        self.admin.close()
+        assert self.process is not None, "not started"
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
 
     def discard(self) -> None:
         """Stops it and forgets all it wrote; it may be started again as new."""

@@ -62,9 +62,9 @@ def _partitions(contender: Contender, effort: Effort) -> Iterator[Sampler]:
         _write_everywhere(contender, topic, effort.partitions)
         if not peer.stop():
             raise PeerError(f"{peer.kind} with {effort.partitions} partitions did not stop cleanly")
-        started = peer.start()
-        _write_everywhere(contender, topic, effort.partitions)
-        start_seconds = time.monotonic() - started
+        start_seconds = _start_seconds(contender, topic, effort.partitions)
+        peer.crash()
+        crashed_seconds = _start_seconds(contender, topic, effort.partitions)
         time.sleep(SETTLE_SECONDS)
         idle_percent = _cpu_percent(contender, effort.idle_seconds)
         resident = procfs.rss_bytes(peer.pids())
@@ -83,6 +83,7 @@ def _partitions(contender: Contender, effort: Effort) -> Iterator[Sampler]:
         return {
             "create_seconds": create_seconds,
             "start_seconds": start_seconds,
+            "crashed_start_seconds": crashed_seconds,
             "idle_cpu_percent": idle_percent,
             "rss_mb": resident / 1e6,
             "batches_per_second": spread["requests"] * BATCHES_PER_REQUEST / spread["seconds"],
@@ -91,6 +92,13 @@ def _partitions(contender: Contender, effort: Effort) -> Iterator[Sampler]:
 
     yield sample
     peer.discard()
+
+
+def _start_seconds(contender: Contender, topic: str, partitions: int) -> float:
+    """From the start of the process to an acknowledged write in every partition."""
+    started = contender.peer.start()
+    _write_everywhere(contender, topic, partitions)
+    return time.monotonic() - started
 
 
 def _write_everywhere(contender: Contender, topic: str, partitions: int) -> None:
@@ -131,6 +139,7 @@ PARTITIONS = (
         metrics=(
             Metric("create_seconds", "creation", "s", Better.LESS),
             Metric("start_seconds", "clean start to a write in each", "s", Better.LESS),
+            Metric("crashed_start_seconds", "start after SIGKILL to a write in each", "s", Better.LESS),
             Metric("idle_cpu_percent", "idle CPU", "% of a core", Better.LESS),
             Metric("rss_mb", "RSS, idle", "MB", Better.LESS),
             Metric("batches_per_second", "1 KB batches, spread over all", "/s", Better.MORE),

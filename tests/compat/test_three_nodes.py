@@ -33,6 +33,7 @@ class Three(NamedTuple):
     """A cluster of three brokers."""
 
     bootstrap: str
+    controllers: str
     brokers: tuple[int, ...]
     voters: tuple[int, ...]
     observers: tuple[int, ...]
@@ -43,7 +44,8 @@ def three(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "bifrost":
         with Cluster(brokers=3, odins=3, processes=True) as cluster:
             voters = tuple(node.id for node in cluster.odins)
-            yield Three(cluster.bootstrap, (0, 1, 2), voters, (0, 1, 2))
+            controllers = ",".join(node.address for node in cluster.odins)
+            yield Three(cluster.bootstrap, controllers, (0, 1, 2), voters, (0, 1, 2))
         return
     folder = tmp_path_factory.mktemp("three-kafkas")
     try:
@@ -55,7 +57,7 @@ def three(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     except Unavailable as error:
         skip_without(error)
     bootstrap = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
-    yield Three(bootstrap, (1, 2, 3), (1,), (2, 3))
+    yield Three(bootstrap, f"127.0.0.1:{first.controller_port}", (1, 2, 3), (1,), (2, 3))
     with ThreadPoolExecutor(len(nodes)) as pool:
         list(pool.map(oracle.KafkaNode.stop, nodes))
 
@@ -131,9 +133,10 @@ def test_a_deleted_topic_is_gone_from_every_broker(admin3: AdminClient, topic: s
         eventually(lambda one=one: topic not in one.list_topics(), f"{topic} is gone")  # type: ignore[misc]
 
 
-def quorum(three: Three, *arguments: str) -> str:
+def tool(main_class: str, *arguments: str) -> str:
+    """What one of Kafka's own tools says."""
     try:
-        command = oracle.java_command(_QUORUM_TOOL, "--bootstrap-server", three.bootstrap, "describe", *arguments)
+        command = oracle.java_command(main_class, *arguments)
     except Unavailable as error:
         skip_without(error)
         raise
@@ -142,26 +145,33 @@ def quorum(three: Three, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(params=["brokers", "controllers"])
+def door(request: pytest.FixtureRequest, three: Three) -> tuple[str, str]:
+    """How a tool is told where the cluster is: by its brokers, or by its controllers (KIP-919)."""
+    if request.param == "brokers":
+        return "--bootstrap-server", three.bootstrap
+    return "--bootstrap-controller", three.controllers
+
+
 @pytest.mark.oracle
-def test_kafkas_own_tool_tells_the_status_of_the_quorum(three: Three) -> None:
-    told = dict(line.split(":", 1) for line in quorum(three, "--status").splitlines() if ":" in line)
+def test_kafkas_own_tool_tells_the_status_of_the_quorum(three: Three, door: tuple[str, str]) -> None:
+    said = tool(_QUORUM_TOOL, *door, "describe", "--status")
+    told = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
     status = {name.strip(): value.strip() for name, value in told.items()}
     assert int(status["LeaderId"]) in three.voters
     assert int(status["LeaderEpoch"]) >= 1
     assert int(status["HighWatermark"]) > 0
     assert int(status["MaxFollowerLag"]) >= 0
-    assert named_ids(status["CurrentVoters"]) == set(three.voters)
-    assert named_ids(status["CurrentObservers"]) == set(three.observers)
-
-
-def named_ids(text: str) -> set[int]:
-    """Nodes as the tool lists them, with or without more than their ids."""
-    return {each["id"] if isinstance(each, dict) else int(each) for each in json.loads(text)}
+    voters = {each["id"]: each["endpoints"] for each in json.loads(status["CurrentVoters"])}
+    endpoints = [f"CONTROLLER://{address}" for address in three.controllers.split(",")]
+    assert voters == {voter: [endpoint] for voter, endpoint in zip(three.voters, endpoints, strict=True)}
+    assert {each["id"] for each in json.loads(status["CurrentObservers"])} == set(three.observers)
 
 
 @pytest.mark.oracle
-def test_kafkas_own_tool_tells_how_far_every_node_is(three: Three) -> None:
-    header, *lines = [line.split() for line in quorum(three, "--replication").splitlines() if line.strip()]
+def test_kafkas_own_tool_tells_how_far_every_node_is(three: Three, door: tuple[str, str]) -> None:
+    said = tool(_QUORUM_TOOL, *door, "describe", "--replication")
+    header, *lines = [line.split() for line in said.splitlines() if line.strip()]
     assert header[0] == "NodeId"
     rows = {int(line[0]): dict(zip(header, line, strict=True)) for line in lines}
     assert set(rows) == {*three.voters, *three.observers}
@@ -172,3 +182,21 @@ def test_kafkas_own_tool_tells_how_far_every_node_is(three: Three) -> None:
     for row in rows.values():
         assert 0 <= end - int(row["LogEndOffset"]) < 100
         assert int(row["LastCaughtUpTimestamp"]) > 0
+
+
+@pytest.mark.oracle
+def test_kafkas_own_tools_read_and_change_settings_at_controllers(three: Three) -> None:
+    configs = ["kafka.admin.ConfigCommand", "--bootstrap-controller", three.controllers, "--entity-type", "brokers"]
+    node = [*configs, "--entity-name", str(three.voters[0])]
+    everybody = [*configs, "--entity-default"]
+    assert f"node.id={three.voters[0]} " in tool(*node, "--describe", "--all")
+    for target in (node, everybody):
+        tool(*target, "--alter", "--add-config", "log.cleaner.backoff.ms=12345")
+        eventually(lambda target=target: "log.cleaner.backoff.ms=12345 " in tool(*target, "--describe"), "it counts")  # type: ignore[misc]
+        tool(*target, "--alter", "--delete-config", "log.cleaner.backoff.ms")
+
+
+@pytest.mark.oracle
+def test_kafkas_own_tool_tells_features_by_brokers_and_controllers(door: tuple[str, str]) -> None:
+    said = tool("org.apache.kafka.tools.FeatureCommand", *door, "describe")
+    assert any(line.startswith("Feature: metadata.version") for line in said.splitlines()), said

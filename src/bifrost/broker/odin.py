@@ -34,7 +34,8 @@ from bifrost.metrics import Metrics
 from bifrost.peers.connection import PeerConnection, PeerError, connect
 from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
-from bifrost.protocol.messages.quorum import DescribeQuorumResponse
+from bifrost.protocol.messages.quorum import DescribeQuorumResponse, QuorumNode
+from bifrost.protocol.messages.voters import Endpoint
 from bifrost.raft.confirming import LeadershipCheck
 from bifrost.raft.core.effects import Timing
 from bifrost.raft.core.roles import Leader
@@ -76,9 +77,8 @@ class Odin:
         metrics: Metrics,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self.metrics = metrics
-        self.on_bug = on_failure
-        self._clock, self._transport, self._rng = clock, transport, rng
+        self.metrics, self.on_bug = metrics, on_failure
+        self._settings, self._clock, self._transport, self._rng = settings, clock, transport, rng
         self._storage = storage
         self._failure: BaseException | None = None
         self._known_leader: NodeId | None = None
@@ -234,6 +234,16 @@ class Odin:
             connection.when_lost["heartbeats"] = silence
         return await self._watch.heartbeat(asked)
 
+    @property
+    def voters(self) -> dict[NodeId, VoterAddress]:
+        """Where those who vote are reached; nobody, if this node is alone and was not told where."""
+        found = {voter: address for voter, address in self.member.settings.voters.items() if address.port}
+        own = next((one for one in self._settings.controller_listeners if one.port), None)
+        if not found and own is not None:
+            host = own.host if own.host not in ("", "0.0.0.0", "::") else self._transport.host_name()
+            found[self.member.me] = VoterAddress(host, own.port)
+        return found
+
     async def describe_quorum(self) -> DescribeQuorumResponse:
         """How far everybody is. The high watermark in it counts: a majority has just confirmed that this node leads."""
         await self._check.confirm()
@@ -241,7 +251,13 @@ class Odin:
 
     def describe_followers(self) -> DescribeQuorumResponse:
         """The same by this node's word alone; ApiError if it does not lead."""
-        return self.service.describe(self._clock.now_ms())
+        answer = self.service.describe(self._clock.now_ms())
+        name = self._settings.controller_listener_names[0]
+        answer.nodes = [
+            QuorumNode(node_id=voter, listeners=[Endpoint(name=name, host=host, port=port)])
+            for voter, (host, port) in self.voters.items()
+        ]
+        return answer
 
     def on_storage_error(self, error: StorageError) -> None:
         self.metrics.storage_errors += 1

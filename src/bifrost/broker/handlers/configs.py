@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from bifrost.broker.context import ControllerContext, RequestContext
-from bifrost.broker.registry import admin_api, api
+from bifrost.broker.odin import Odin
+from bifrost.broker.registry import admin_api, api, controller_api
 from bifrost.controller.core.config_changes import AlteredResource, ConfigChange, ResourceChange
 from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE
 from bifrost.controller.core.names import check_topic_name
@@ -36,17 +37,25 @@ _CONFIG_RESOURCES: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, GROUP_RESOUR
 @api(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
 def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """v1 synonyms (KIP-226); v3 types and documentation (KIP-569); v4 is flexible."""
-    return DescribeConfigsResponse(results=[_describe(ctx, request, resource) for resource in request.resources])
+    return _answer(ctx.broker.odin, request)
 
 
-def _describe(
-    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
-) -> DescribeConfigsResult:
+@controller_api(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
+def describe_configs_at_controller(ctx: ControllerContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """The same by what this node has heard of, and of itself (KIP-919)."""
+    return _answer(ctx.odin, request)
+
+
+def _answer(odin: Odin, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe(odin, request, resource) for resource in request.resources])
+
+
+def _describe(odin: Odin, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=""
     )
     try:
-        entries = _entries(ctx, resource)
+        entries = _entries(odin, resource)
     except ApiError as error:
         result.error_code = error.code
         result.error_message = error.detail
@@ -56,28 +65,25 @@ def _describe(
     return result
 
 
-def _entries(ctx: RequestContext, resource: DescribeConfigsResource) -> list[ConfigEntry]:
-    broker, image, name = ctx.broker, ctx.broker.image, resource.resource_name
+def _entries(odin: Odin, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+    live, image, name = odin.live, odin.replica.image, resource.resource_name
     if resource.resource_type == TOPIC_RESOURCE:
         check_topic_name(name)
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return broker.live.topic_describer().describe(image.topic_configs(name))
+        return live.topic_describer().describe(image.topic_configs(name))
     if resource.resource_type == BROKER_RESOURCE:
-        live = broker.live
         if name == EVERY_BROKER:
             return describe_every_broker(live.of_every_broker)
-        if name != str(broker.node_id):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"broker {name} is not this one; ask it, this is {broker.node_id}"
-            )
+        me = odin.member.me
+        if name != str(me):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"node {name} is not this one; ask it, this is {me}")
         return describe_broker(
             live.started_with, dynamic_broker=live.of_this_broker, dynamic_default=live.of_every_broker
         )
     if resource.resource_type == GROUP_RESOURCE:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a group without a name")
-        live = broker.live
         return describe_group(
             live.started_with,
             image.group_configs(name),

@@ -98,6 +98,8 @@ def _finish_fetch(reply: Reply, odin: Odin, header: RequestHeader, done: asyncio
 
 
 def _none_described(request: DescribeQuorumRequest, code: ErrorCode, detail: str) -> DescribeQuorumResponse:
+    if code is ErrorCode.NOT_CONTROLLER:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # as every other question to the quorum's log is refused
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumTopicResult(
@@ -124,7 +126,10 @@ def _none_described(request: DescribeQuorumRequest, code: ErrorCode, detail: str
 @controller_api(ApiKey.DESCRIBE_QUORUM, versions=range(3), on_error=_none_described)
 async def describe_quorum(ctx: ControllerContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """v1 adds times (KIP-836), v2 directories, addresses and messages (KIP-853)."""
-    wire.only_partition(request.topics)
+    try:
+        wire.only_partition(request.topics)
+    except ApiError as error:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error.detail) from None
     return await ctx.odin.describe_quorum()
 
 

@@ -135,13 +135,18 @@ def _topic_target(
 def _broker_target(
     image: MetadataImage, settings: Settings, wanted: ResourceChange, start: Mapping[str, str]
 ) -> dict[str, str]:
-    """All stored configs of the broker, or of every broker, as they will be."""
+    """All stored configs of the node, or of every node, as they will be. A controller is one, too (KIP-919)."""
     name = wanted.resource_name
-    if name != EVERY_BROKER and name not in map(str, image.brokers):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
+    if name != EVERY_BROKER and name not in map(str, image.brokers) and name not in _controllers(settings):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no broker {name}, and no controller")
     target = _after(start, wanted.changes, keys())
     check_sizes(target.items())
     return check_broker_configs(image, settings, name, target)
+
+
+def _controllers(settings: Settings) -> set[str]:
+    """The ids of those who vote; whoever decides is one of them."""
+    return {str(settings.node_id), *(voter.partition("@")[0] for voter in settings.controller_quorum_voters)}
 
 
 def _group_target(

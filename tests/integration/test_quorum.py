@@ -5,16 +5,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bifrost.broker.server import Server
 from bifrost.errors import ErrorCode
-from bifrost.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from bifrost.protocol.messages.cluster import DescribeClusterRequest
+from bifrost.protocol.messages.replicas import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from bifrost.protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from bifrost.protocol.schema import Message
 from bifrost.raft.core.effects import Effects
 from bifrost.raft.core.node import RaftNode
 from bifrost.realm.ports import ReservedPorts
@@ -132,13 +143,48 @@ def test_without_a_majority_nothing_changes_and_reads_go_on(realm: Cluster) -> N
     others = [odin for odin in realm.odins if odin is not leader]
     for odin in others:
         odin.kill()
-    request = admin.create_topics([NewTopic("alone", 1, 1)], operation_timeout=1, request_timeout=4)["alone"]
-    with pytest.raises(KafkaException):
-        request.result(20)
-    other = admin_of(realm, 1)  # whose connection does not wait for the answer to that
-    assert "before" in other.list_topics(timeout=10).topics
+    refused_in_time(realm.brokers[0])
+    with Wire(leader.address) as wire:
+        leads = DescribeClusterRequest(endpoint_type=2)
+        eventually(lambda: wire.call(2, leads).controller_id != leader.id, "the leader has noticed")
+    refused_in_time(leader)
+    assert "before" in admin.list_topics(timeout=10).topics
     others[0].start()
-    create(other, "together")
+    create(admin, "together")
+
+
+def test_who_has_no_time_is_refused_as_in_kafka_and_nothing_is_done(realm: Cluster) -> None:
+    admin = admin_of(realm, 0)
+    create(admin, "before")
+    refused_in_time(realm.brokers[0], timeout_ms=0)
+    refused_in_time(active(realm), timeout_ms=-1)
+    topics = admin.list_topics(timeout=10).topics
+    assert ("alone" in topics, len(topics["before"].partitions)) == (False, 3)
+
+
+def refused_in_time(node: AnyNode, timeout_ms: int = 300) -> None:
+    """Everything that has a time of its own, in its own time and not when others lose their patience."""
+    topic = CreatableTopic(name="alone", num_partitions=1, replication_factor=1)
+    more = CreatePartitionsTopic(name="before", count=9, assignments=None)
+    cases: list[tuple[Message, Callable[[Any], int]]] = [
+        (CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), lambda told: told.topics[0].error_code),
+        (
+            CreatePartitionsRequest(topics=[more], timeout_ms=timeout_ms, validate_only=False),
+            lambda told: told.results[0].error_code,
+        ),
+        (
+            DeleteTopicsRequest(topics=[DeleteTopicState(name="before")], timeout_ms=timeout_ms),
+            lambda told: told.responses[0].error_code,
+        ),
+        (
+            ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=timeout_ms),
+            lambda told: told.error_code,
+        ),
+        (AlterPartitionReassignmentsRequest(topics=[], timeout_ms=timeout_ms), lambda told: told.error_code),
+    ]
+    with Wire(node.address) as wire:
+        for request, code in cases:
+            assert code(wire.call(request.versions[-1], request)) == ErrorCode.REQUEST_TIMED_OUT, request
 
 
 def test_a_broker_that_dies_together_with_the_active_odin_is_missed_soon(realm: Cluster) -> None:

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any
 
 from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Reply
@@ -120,19 +120,23 @@ def controller_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = 
     return register
 
 
-def admin_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None) -> Callable[[Handler], Handler]:
-    """Register what the active controller decides, whichever node was asked."""
+def admin_api(
+    key: ApiKey, versions: range, on_error: ErrorAnswer | None = None, *, timed: bool = False
+) -> Callable[[Handler], Handler]:
+    """Register what the active controller decides, whichever node was asked; if `timed`, within the request's time."""
 
     def register(handler: Handler) -> Handler:
         answer = on_error or _default_error(key)
-        here = _starter(handler, answer, ControllerContext)
+        within = wraps(handler)(lambda ctx, request: _in_time(handler(ctx, request), request))
+        decide = within if timed else handler
+        here = _starter(decide, answer, ControllerContext)
 
         def at_controller(
             odin: Odin, connection: Connection, header: RequestHeader, frame: memoryview, at: int
         ) -> Buffers | Reply | None:
             if odin.controller.is_active:
                 return here(odin, connection, header, frame, at)
-            return _pass_on(answer, odin, connection, header, frame, at)
+            return _pass_on(answer, odin, connection, header, frame, at, timed=timed)
 
         def at_broker(
             broker: Broker, connection: Connection, header: RequestHeader, frame: memoryview, at: int
@@ -141,7 +145,7 @@ def admin_api(key: ApiKey, versions: range, on_error: ErrorAnswer | None = None)
 
         _register(APIS, Api(key, versions, versions.start, at_broker, handler))
         _register(
-            CONTROLLER_APIS, Api(key, versions, versions.start, at_controller, handler, answer, is_for_anybody=True)
+            CONTROLLER_APIS, Api(key, versions, versions.start, at_controller, decide, answer, is_for_anybody=True)
         )
         return handler
 
@@ -156,13 +160,30 @@ def _starter(handler: Handler, on_error: ErrorAnswer, kind: Callable[..., Contex
     return start
 
 
+async def _in_time(answer: Any, request: Any) -> Any:
+    """Kafka: ControllerRequestContext.requestTimeoutMsToDeadlineNs. Without any time nothing is done, as there."""
+    try:
+        return await asyncio.wait_for(answer, request.timeout_ms / 1000)
+    except TimeoutError:
+        detail = f"not answered within {request.timeout_ms} ms; it may be done all the same"
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+
+
 def _pass_on(
-    on_error: ErrorAnswer, odin: Odin, connection: Connection, header: RequestHeader, frame: memoryview, at: int
+    on_error: ErrorAnswer,
+    odin: Odin,
+    connection: Connection,
+    header: RequestHeader,
+    frame: memoryview,
+    at: int,
+    *,
+    timed: bool,
 ) -> Reply:
     """Let the active controller answer (KIP-590). The request is read here all the same: a broken one ends here."""
     request, _ = _reader(header.api_key, header.api_version)(frame, at)
     reply = Reply(connection)
-    pending = asyncio.ensure_future(odin.forward(bytes(frame), connection.peer))
+    answer = odin.forward(bytes(frame), connection.peer)
+    pending = asyncio.ensure_future(_in_time(answer, request) if timed else answer)
     reply.cancel = pending.cancel
 
     def finish(done: asyncio.Future[bytes]) -> None:

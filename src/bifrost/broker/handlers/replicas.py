@@ -32,7 +32,7 @@ def _none_moved(
     )
 
 
-@admin_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2), on_error=_none_moved)
+@admin_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2), on_error=_none_moved, timed=True)
 async def alter_partition_reassignments(
     ctx: ControllerContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
@@ -92,7 +92,7 @@ async def list_partition_reassignments(
     )
 
 
-@admin_api(ApiKey.ELECT_LEADERS, versions=range(3))
+@admin_api(ApiKey.ELECT_LEADERS, versions=range(3), timed=True)
 async def elect_leaders(ctx: ControllerContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """KIP-183: to the first replica. v1 also to one that may lack writes, where no other is left (KIP-460)."""
     named = request.topic_partitions

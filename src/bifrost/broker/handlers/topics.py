@@ -34,7 +34,7 @@ def _all_failed(request: CreateTopicsRequest, code: ErrorCode, detail: str) -> C
     )
 
 
-@admin_api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed)
+@admin_api(ApiKey.CREATE_TOPICS, versions=range(2, 8), on_error=_all_failed, timed=True)
 async def create_topics(ctx: ControllerContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """v4 takes -1 for the broker's defaults (KIP-464); v5 returns the configs (KIP-525); v6 may be refused because
     of a limit (KIP-599); v7 returns the topic id (KIP-516)."""
@@ -85,7 +85,7 @@ def _none_deleted(request: DeleteTopicsRequest, code: ErrorCode, detail: str) ->
     )
 
 
-@admin_api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted)
+@admin_api(ApiKey.DELETE_TOPICS, versions=range(1, 7), on_error=_none_deleted, timed=True)
 async def delete_topics(ctx: ControllerContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """v5 says why in words, and may be refused because of a limit (KIP-599); v6 takes topic ids (KIP-516)."""
     mutations = ctx.mutations(strict_since=5)
@@ -113,7 +113,7 @@ def _none_grown(request: CreatePartitionsRequest, code: ErrorCode, detail: str) 
     )
 
 
-@admin_api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown)
+@admin_api(ApiKey.CREATE_PARTITIONS, versions=range(4), on_error=_none_grown, timed=True)
 async def create_partitions(ctx: ControllerContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """KIP-195. v2 is flexible; v3 may be refused because of a limit (KIP-599)."""
     mutations = ctx.mutations(strict_since=3)

@@ -214,6 +214,10 @@ class ApiError(Exception):
         self.record_errors = record_errors
 
 
+class OutcomeUnknownError(ApiError):
+    """Refused after it was written down: it may be carried out all the same, by whoever leads next."""
+
+
 class ProtocolError(Exception):
     """The peer's bytes make no sense; there is no answer that it would understand."""
 

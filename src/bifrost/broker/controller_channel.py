@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar, cast
 
 from bifrost.broker.odin import Odin
-from bifrost.errors import ApiError, ErrorCode, ProtocolError
+from bifrost.errors import ApiError, ErrorCode, OutcomeUnknownError, ProtocolError
 from bifrost.peers.connection import PeerConnection, PeerError
 from bifrost.peers.names import node_name
 from bifrost.peers.transport import Transport
@@ -71,8 +71,12 @@ class ControllerChannel:
                     raise
                 await self._pause(deadline, error.detail)
 
-    async def forward(self, frame: bytes, client: str) -> bytes:
-        """A client's request as it came, header and all, and the answer in the same form (KIP-590)."""
+    async def forward(self, frame: bytes, client: str, *, once: bool = False) -> bytes:
+        """A client's request as it came, header and all, and the answer in the same form (KIP-590).
+
+        As in Kafka, it is sent again when whoever was asked leads no more. It may be carried out all the same: then
+        not, if it must be done `once`.
+        """
         deadline = self._deadline()
         host = client.rpartition(":")[0]
         envelope = EnvelopeRequest(request_data=frame, request_principal=None, client_host_address=host.encode())
@@ -88,11 +92,13 @@ class ControllerChannel:
                 return answer.response_data
             if code is not ErrorCode.NOT_CONTROLLER:
                 raise ApiError(code, "the controller did not take the request")
+            if once and answer.response_data is not None:
+                raise OutcomeUnknownError(code, "the controller leads no more; its change may be made all the same")
             await self._pause(deadline, "the controller that was asked does not lead any more")
 
     async def change(self, request: Message, kind: type[T]) -> T:
-        """The active controller's answer to a request of this node's own, which is sent once: what it asks for must not
-        be done twice.
+        """The active controller's answer to a request of this node's own, which must not be done twice: it is sent
+        again only after a refusal that came before anything was written down.
 
         ApiError: it refuses, or cannot be found in time. After a lost answer nobody knows whether it was carried out.
         """
@@ -101,7 +107,7 @@ class ControllerChannel:
         version = request.versions[-1]
         body = writer(type(request), version)(request)
         frame = encode_request(request.api, version, 0, self._links.client_id, body)[LENGTH_BYTES:]
-        answer = await self.forward(frame, "")
+        answer = await self.forward(frame, "", once=True)
         try:
             _, position = read_response_header(answer, 0, has_flexible_response_header(request.api, version))
             message, _ = reader(kind, version)(answer, position)

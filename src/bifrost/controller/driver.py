@@ -34,7 +34,7 @@ from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import MetadataRecord, encode_change, in_changes
 from bifrost.controller.replica import MetadataReplica
-from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, OutcomeUnknownError, StorageError
 from bifrost.raft.metadata_log import MetadataLog
 from bifrost.settings import Settings
 
@@ -276,7 +276,7 @@ class Controller:
                 group.release()
         finally:
             # Still unanswered: cancelled, or a bug on its way up. The change may be committed; the caller asks again.
-            group.refuse(ApiError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
+            group.refuse(OutcomeUnknownError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
 
     async def _decide(self, group: _Group) -> bool:
         """Decide what waits; False, with everybody refused, if this node leads no more before that is done."""
@@ -322,7 +322,7 @@ class Controller:
         try:
             first_offset = await self._metadata_log.append(group.values, epoch)
         except ApiError as error:
-            group.refuse(error)
+            group.refuse(OutcomeUnknownError(error.code, error.detail))
             self._forget_ahead(epoch)
             return False
         except DiskFullError as error:
@@ -380,7 +380,7 @@ def _encode(records: Sequence[MetadataRecord]) -> list[tuple[bytes, Sequence[Met
 
 def _refuse(answer: asyncio.Future[Any], reason: ApiError) -> None:
     if not answer.done():
-        answer.set_exception(ApiError(reason.code, reason.detail))
+        answer.set_exception(type(reason)(reason.code, reason.detail))
 
 
 def _not_active() -> ApiError:

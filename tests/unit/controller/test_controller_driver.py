@@ -20,7 +20,7 @@ from bifrost.controller.core.records import ConfigChanged
 from bifrost.controller.core.topics import NewTopic, TopicRef
 from bifrost.controller.driver import Controller, new_topic_id
 from bifrost.controller.replica import MetadataReplica
-from bifrost.errors import ApiError, DiskFullError, ErrorCode, StorageError
+from bifrost.errors import ApiError, DiskFullError, ErrorCode, OutcomeUnknownError, StorageError
 from bifrost.settings import Settings
 from bifrost.settings.fields import LATER
 
@@ -314,10 +314,12 @@ async def test_a_lost_leadership_refuses_those_who_wait_and_those_who_come() -> 
         await yield_to_others()
         it.controller.deactivate()
         assert await code_of(second) is ErrorCode.NOT_CONTROLLER
+        assert not isinstance(second.exception(), OutcomeUnknownError), "nothing of it was written"
         assert await code_of(it.controller.create_topics([NewTopic("third")])) is ErrorCode.NOT_CONTROLLER
         it.log.failure = ApiError(ErrorCode.NOT_CONTROLLER, "epoch 1 is over")
         it.let_go()
         assert await code_of(first) is ErrorCode.NOT_CONTROLLER
+        assert isinstance(first.exception(), OutcomeUnknownError), "the next leader may have it"
         assert it.image.topics == {}
 
 

@@ -12,7 +12,7 @@ from bifrost.controller.core.directories import Assigned, assign_directories
 from bifrost.controller.core.heartbeats import Heartbeat
 from bifrost.controller.core.partition_changes import ChangedTopic, IsrChange, IsrMember, TopicIsrChanges
 from bifrost.controller.core.records import Endpoint
-from bifrost.errors import ErrorCode
+from bifrost.errors import ErrorCode, OutcomeUnknownError
 from bifrost.protocol.apis import ApiKey
 from bifrost.protocol.messages.brokers import (
     SECURITY_PROTOCOLS,
@@ -163,7 +163,10 @@ async def unregister_broker(ctx: ControllerContext, request: UnregisterBrokerReq
 @controller_api(ApiKey.ENVELOPE, versions=range(1))
 async def envelope(ctx: ControllerContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """What a client asked of a broker and only the active controller can answer (KIP-590)."""
-    return EnvelopeResponse(response_data=await answer_inside(ctx.odin, ctx.connection, request.request_data))
+    try:
+        return EnvelopeResponse(response_data=await answer_inside(ctx.odin, ctx.connection, request.request_data))
+    except OutcomeUnknownError as error:  # our nodes tell it from a refusal, which has null
+        return EnvelopeResponse(error_code=error.code, response_data=b"")
 
 
 def _changed_topic(topic: ChangedTopic) -> AlterPartitionTopicResult:

@@ -250,6 +250,22 @@ def test_a_node_that_cannot_start_ends_the_others_with_its_own_words(data: Path)
     assert record.supervisor(data) is None
 
 
+def test_a_cluster_that_has_run_starts_without_the_broker_whose_disk_is_spoilt(data: Path) -> None:
+    with up(data) as command:
+        write(command)
+        assert command.end(signal.SIGTERM)[0] == 0
+    (data / "heimdall-1" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
+    with up(data) as again:
+        assert READY.fullmatch(again.line)
+        with Wire(again.bootstrap.split(",")[0]) as wire:
+            assert wire.fetch("orders", 0).high_watermark == 1
+        assert nodes(data)["heimdall-1"]["state"] in {"starting", "waiting", "given up"}
+        code, _, err = again.end(signal.SIGTERM)
+    assert code == 0
+    assert "heimdall-1 | error: " in err
+    assert "before all were ready, and the others start without it" in err
+
+
 def test_a_directory_that_cannot_be_used_is_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     result = run("up", "--data", tmp_path / "data" / "below", *SMALL)

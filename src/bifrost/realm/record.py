@@ -6,6 +6,7 @@ is killed removes nothing. So whether they live is asked of the locks that they 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -22,6 +23,7 @@ from bifrost.realm.plan import HEIMDALL, Shape
 FILE: Final = "cluster.json"
 UP_LOCK: Final = ".up.lock"
 """Held by `bifrost up` for as long as it lives."""
+_WAS_READY: Final = ".was-ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,17 @@ def supervisor(data: Path) -> int | None:
 def node_process(data: Path, name: str) -> int | None:
     """The process that has the node's data open, if it lives."""
     return lock_holder(data / name / LOCK_FILE)
+
+
+def note_ready(data: Path) -> None:
+    """The cluster on these data has started as a whole: a node that cannot, later, is in trouble of its own."""
+    with contextlib.suppress(OSError):  # a full disk: then the next start is held to be the first one
+        (data / _WAS_READY).touch()
+
+
+def was_ready(data: Path) -> bool:
+    """Whether that was noted here."""
+    return (data / _WAS_READY).exists()
 
 
 def shape_of(data: Path) -> Shape | None:

@@ -5,7 +5,8 @@ owes after each event is in `Effects`, in the order of its fields.
 
 A node that ends is started again after a pause, which doubles while it keeps ending soon after it was started. One that
 does so too often is given up; the others go on. If a node ends before all of them were ready for the first time, the
-cluster as a whole has failed to start, and stops: settings that are wrong do not become right by trying again.
+cluster as a whole has failed to start, and stops: settings that are wrong do not become right by trying again. A
+cluster that was ready at an earlier time starts without a node whose disk is spoilt, if it can.
 
 Brokers stop first, because they need the quorum to hand over what they lead. Who does not stop in time is killed.
 
@@ -85,14 +86,15 @@ class Effects:
 class Supervision:
     """The nodes of one cluster, from the first start to the last stop."""
 
-    def __init__(self, nodes: Iterable[tuple[str, bool]], policy: Policy) -> None:
-        """`nodes` are names, and whether each is a broker."""
+    def __init__(self, nodes: Iterable[tuple[str, bool]], policy: Policy, *, was_ready_before: bool = False) -> None:
+        """`nodes` are names, and whether each is a broker; all of them may have been ready before, on these data."""
         self.nodes = {name: Watched(name, is_broker) for name, is_broker in nodes}
         self.is_stopping = False
         self.were_all_ready = False
         self.failed: str | None = None
         """The node that kept the cluster from starting."""
         self._policy = policy
+        self._was_ready_before = was_ready_before
         self._kill_at_ms: int | None = None
 
     @property
@@ -121,8 +123,7 @@ class Supervision:
             self._enter(node, State.RUNNING, now_ms)
             node.is_new = False
             effects.tell.append((name, f"is {'back' if node.restarts else 'ready'} at {address}"))
-        if all(each.state is State.RUNNING for each in self.nodes.values()):
-            self.were_all_ready = True
+        self._settle()
         return effects
 
     def on_exit(self, name: str, how: str, now_ms: int) -> Effects:
@@ -140,17 +141,21 @@ class Supervision:
         elif node.is_new:
             effects.tell.append((name, f"{how} before it was ready, and is not started again"))
             self._drop(node, effects)
-        elif not self.were_all_ready:
+        elif not self.were_all_ready and not self._can_do_without(node):
             self.failed = name
             self._enter(node, State.DEAD, now_ms)
             effects.tell.append((name, f"{how} before it was ready"))
             self._stop(now_ms, effects)
-        elif not self._policy.restarts:
-            self._enter(node, State.DEAD, now_ms)
-            effects.tell.append((name, f"{how}; it stays so (--no-restart)"))
         else:
+            if not self.were_all_ready:
+                how += " before all were ready, and the others start without it"
             node.quick_deaths = 1 if ran_ms >= self._policy.steady_ms else node.quick_deaths + 1
-            self._start_later(node, how, now_ms, effects)
+            if self._policy.restarts:
+                self._start_later(node, how, now_ms, effects)
+            else:
+                self._enter(node, State.DEAD, now_ms)
+                effects.tell.append((name, f"{how}; it stays so (--no-restart)"))
+            self._settle()
         return effects
 
     def on_tick(self, now_ms: int) -> Effects:
@@ -201,6 +206,17 @@ class Supervision:
                 effects.kill.append(node.name)
         self._kill_at_ms = None
         return effects
+
+    def _can_do_without(self, node: Watched) -> bool:
+        """Whether those of its kind that have not ended are enough: a majority of Odins, one broker."""
+        kin = [each for each in self.nodes.values() if each.is_broker == node.is_broker]
+        left = [each for each in kin if each is not node and not each.quick_deaths]
+        return self._was_ready_before and len(left) * 2 > (0 if node.is_broker else len(kin))
+
+    def _settle(self) -> None:
+        """The start is over when all are ready but those that it is done without."""
+        if all(each.state is State.RUNNING or each.quick_deaths for each in self.nodes.values()):
+            self.were_all_ready = True
 
     def _drop(self, node: Watched, effects: Effects) -> None:
         del self.nodes[node.name]

@@ -66,7 +66,9 @@ class Supervisor:
         self._watcher = watcher
         self._options = list(options)
         self._now_ms = now_ms
-        self._core = Supervision([(node.name, node.is_broker) for node in nodes], policy)
+        names = [(node.name, node.is_broker) for node in nodes]
+        self._core = Supervision(names, policy, was_ready_before=record.was_ready(data))
+        self._was_ready = False
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._told: dict[str, Mapping[str, str]] = {}
         """What each node said when it was ready last."""
@@ -155,6 +157,10 @@ class Supervisor:
         for name in effects.gone:
             self._close_wishes(name)
         self._set_timer()
+        if self._core.were_all_ready and not self._was_ready:
+            self._was_ready = True
+            record.note_ready(self._data)
+            self._watcher.ready(self._record())
 
     def _close_wishes(self, name: str) -> None:
         """Only when the record says what became of them."""
@@ -219,12 +225,9 @@ class Supervisor:
 
     def _on_ready(self, name: str, told: Mapping[str, str]) -> None:
         self._told[name] = told
-        were_all_ready = self._core.were_all_ready
         self._do(self._core.on_ready(name, told.get("bootstrap", ""), self._loop_ms()))
         if not self._core.nodes[name].is_retiring:
             self._close_wishes(name)
-        if self._core.were_all_ready and not were_all_ready:
-            self._watcher.ready(self._record())
 
     async def _keep_log(self, name: str, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None

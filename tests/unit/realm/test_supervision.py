@@ -34,6 +34,47 @@ def test_everybody_is_started_at_once_and_told_of_when_ready() -> None:
     assert core.were_all_ready
 
 
+THREE = [*NODES, ("odin-102", False)]
+
+
+def starting_again() -> Supervision:
+    core = Supervision(THREE, POLICY, was_ready_before=True)
+    core.on_begin(0)
+    return core
+
+
+@pytest.mark.parametrize("name", ["heimdall-1", "odin-102"])
+def test_a_cluster_that_was_ready_before_starts_without_a_node_that_cannot(name: str) -> None:
+    core = starting_again()
+    (told,) = core.on_exit(name, "ended with exit code 1", 5).tell
+    text = "ended with exit code 1 before all were ready, and the others start without it; it starts again in 0.1 s"
+    assert told == (name, text)
+    for other in [each for each, _ in THREE if each != name]:
+        assert not core.were_all_ready
+        core.on_ready(other, "here:1", 10)
+    assert core.were_all_ready
+    assert (core.failed, core.is_stopping, core.nodes[name].state) == (None, False, State.WAITING)
+
+
+def test_the_last_one_that_is_waited_for_may_be_the_one_that_cannot_start() -> None:
+    core = starting_again()
+    for name, _ in THREE:
+        if name != "heimdall-1":
+            core.on_ready(name, "here:1", 10)
+    core.on_exit("heimdall-1", KILLED, 20)
+    assert core.were_all_ready
+
+
+@pytest.mark.parametrize("names", [["heimdall-0", "heimdall-1"], ["odin-100", "odin-102"]])
+def test_without_all_brokers_or_a_majority_of_odins_the_start_has_failed_all_the_same(names: list[str]) -> None:
+    core = starting_again()
+    core.on_exit(names[0], KILLED, 5)
+    assert core.failed is None
+    core.on_exit(names[1], KILLED, 6)
+    assert core.failed == names[1]
+    assert core.is_stopping
+
+
 def test_a_node_that_dies_is_started_again_after_a_pause() -> None:
     core = running()
     effects = core.on_exit("heimdall-0", KILLED, 60_000)

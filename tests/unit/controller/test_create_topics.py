@@ -22,6 +22,18 @@ def test_a_topic_gets_partitions_replicas_and_leaders() -> None:
     assert all((part.leader_epoch, part.partition_epoch) == (0, 0) for part in parts)
 
 
+def test_topics_of_the_cluster_itself_do_not_move_the_rotation_of_others() -> None:
+    image = cluster_of(0, 1, 2)
+    rounds = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+    create_one(image, NewTopic("__consumer_offsets", partitions=50, replication_factor=3))
+    create_one(image, NewTopic("t", partitions=3, replication_factor=3))
+    assert [part.replicas for part in image.topics["t"].partitions] == rounds
+    wanted = [NewTopic("one", 1, 3), NewTopic("__transaction_state", 4, 3), NewTopic("two", 1, 3)]
+    create(image, *wanted)
+    leaders = [image.topics[name].partitions[0].leader for name in ("one", "two")]
+    assert leaders == [0, 1], "nor do they within one request"
+
+
 def test_minus_one_takes_the_defaults() -> None:
     image = cluster_of(1, 2)
     created = create_one(image, NewTopic("t"), Settings(num_partitions=4, default_replication_factor=2))

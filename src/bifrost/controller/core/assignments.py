@@ -8,6 +8,7 @@ from bifrost.controller.core.elections import default_directories
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import PartitionCreated
+from bifrost.controller.core.state import INTERNAL_TOPICS
 from bifrost.errors import ApiError, ErrorCode
 
 PARTITIONS_PER_REQUEST_MAX = 10_000  # Kafka: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH
@@ -55,10 +56,20 @@ def place_partitions(
     )
 
 
+def next_start(image: MetadataImage) -> int:
+    """How many partitions people have had made, ever: their topics go round the brokers as if there were no others.
+
+    What the cluster's own topics have is taken away here and not left out of the count, so that all nodes, of whichever
+    version, and all snapshots count the same.
+    """
+    own = (image.topics[name] for name in INTERNAL_TOPICS if name in image.topics)
+    return image.partitions_created - sum(len(topic.partitions) for topic in own)
+
+
 def rotation_start(image: MetadataImage, brokers: Rotation, first_leader: int) -> int:
     """Where the first replica of partition 0 stands in the rotation, so that new partitions go on in it."""
     leaders = brokers.leaders
-    return leaders.index(first_leader) if first_leader in leaders else image.partitions_created
+    return leaders.index(first_leader) if first_leader in leaders else next_start(image)
 
 
 def check_assignment(

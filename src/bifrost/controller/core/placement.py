@@ -2,8 +2,8 @@
 
 In rotation: partition p starts at the p-th broker and goes round, so that for three brokers and three replicas p0 is on
 0,1,2, p1 on 1,2,0 and p2 on 2,0,1. The first of each leads. A topic starts behind the last partition that was ever
-created, of whichever topic, which spreads small topics too. After every round of the brokers the followers are turned
-by one more, so that the leaderships of a broker that dies do not all fall to its neighbour (Kafka:
+created, of whichever topic but the cluster's own, which spreads small topics too. After every round of the brokers the
+followers are turned by one more, so that the leaderships of a broker that dies do not all fall to its neighbour (Kafka:
 StripedReplicaPlacer).
 
 With racks the rotation goes from rack to rack: no rack gets a second replica before every rack has one. That comes

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from bifrost.controller.core.assignments import (
     check_replicas,
     check_request_size,
+    next_start,
     partition_records,
     place_partitions,
     rotation,
@@ -25,7 +26,7 @@ from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.names import check_topic_name
 from bifrost.controller.core.placement import Rotation
 from bifrost.controller.core.records import MetadataRecord, TopicCreated, TopicDeleted
-from bifrost.controller.core.state import METADATA_TOPIC, Topic
+from bifrost.controller.core.state import INTERNAL_TOPICS, METADATA_TOPIC, Topic
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings
 
@@ -86,7 +87,7 @@ def create_topics(
     records: list[MetadataRecord] = []
     results: dict[str, CreatedTopic] = {}
     new_names: dict[str, str] = {}
-    start = image.partitions_created
+    start = next_start(image)
     defaults = current_settings(image, settings)
     brokers = rotation(image)
     for topic, topic_id in zip(topics, topic_ids, strict=True):
@@ -103,7 +104,7 @@ def create_topics(
             results[topic.name] = CreatedTopic(topic.name, error.code, error.detail)
             continue
         new_names[topic.name.replace(".", "_")] = topic.name
-        start += len(assignments)
+        start += len(assignments) if topic.name not in INTERNAL_TOPICS else 0
         records.append(TopicCreated(topic.name, topic_id))
         records += topic_config_records(topic.name, configs)
         records += partition_records(image, topic_id, 0, assignments)

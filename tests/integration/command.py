@@ -13,9 +13,9 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 TIMEOUT_S = 30
 
 
-def environment() -> dict[str, str]:
+def environment(sources: Path = SOURCES) -> dict[str, str]:
     """This process's, with the sources that are under test in front."""
-    paths = [str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(sources), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
@@ -35,9 +35,10 @@ def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Completed
 class Command:
     """A command that serves until it is told to stop. `with` waits for its ready line."""
 
-    def __init__(self, *arguments: str | Path, cwd: Path | None = None) -> None:
+    def __init__(self, *arguments: str | Path, cwd: Path | None = None, sources: Path = SOURCES) -> None:
         self._command = [sys.executable, "-m", "bifrost", *map(str, arguments)]
         self._cwd = cwd
+        self._environment = environment(sources)
         self.line = ""
 
     def __enter__(self) -> Self:
@@ -47,7 +48,7 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self._cwd,
-            env=environment(),
+            env=self._environment,
         )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()

@@ -6,17 +6,22 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from bifrost.protocol.messages.cluster import DescribeClusterRequest
 from bifrost.realm.ports import ReservedPorts
 from tests import dockerfile
 from tests.dockerfile import ROOT
-from tests.integration.command import Command
+from tests.integration.command import Command, environment
+from tests.integration.wire import Wire
 
 UNIT = ROOT / "deploy" / "systemd" / "bifrost@.service"
 _TIMEOUT_S = 30
+_BUILD_S = 180
 
 
 def is_healthy(port: int) -> bool:
@@ -31,6 +36,46 @@ def is_healthy(port: int) -> bool:
         check=False,
     )
     return done.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the image has of Bifrost: a wheel of what the Dockerfile copies, and of nothing else. Its dependencies are
+    those of the tests."""
+    context, wheels, target = (tmp_path_factory.mktemp(name) for name in ("context", "wheels", "installed"))
+    names = [line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text("utf-8").split() if line[0] == "!"]
+    for source in [one for each in dockerfile.copied() if each.stage is None for one in each.sources]:
+        assert any(Path(source).is_relative_to(name) for name in names), f"{source} is kept out by .dockerignore"
+        path = context / source
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, path, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / source, path)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(context)]
+    built = subprocess.run(pip, capture_output=True, text=True, timeout=_BUILD_S, check=False)
+    if "hatchling" in built.stderr:
+        pytest.skip("what builds wheels cannot be had here (hatchling)")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = wheels.iterdir()
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(target)
+    return target
+
+
+def test_what_the_image_installs_serves_with_all_that_it_needs(installed: Path, tmp_path: Path) -> None:
+    where = [sys.executable, "-c", "import bifrost; print(bifrost.__file__)"]
+    found = subprocess.run(where, env=environment(installed), cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()).is_relative_to(installed)
+    (source,) = (each.sources[0] for each in dockerfile.copied() if each.target == dockerfile.only("CMD").words[-1])
+    here = ["listeners=PLAINTEXT://127.0.0.1:0", "advertised.listeners=", f"log.dirs={tmp_path / 'data'}"]
+    options = [part for one in [*here, "http.listener=127.0.0.1:0"] for part in ("--set", one)]
+    with Command("server", "--config", ROOT / source, *options, cwd=tmp_path, sources=installed) as node:
+        for path in ("/", "/docs", "/v1/topics"):
+            with urllib.request.urlopen(node.told["http"] + path, timeout=_TIMEOUT_S) as answer:
+                assert answer.status == 200, path
+        with Wire(node.bootstrap) as wire:
+            assert wire.call(0, DescribeClusterRequest()).error_code == 0
 
 
 def test_the_image_starts_with_its_settings_and_its_health_check_tells_whether_it_lives(tmp_path: Path) -> None:

@@ -314,3 +314,20 @@ print(sorted(name for name in ("fastapi", "pydantic", "starlette", "uvicorn", "a
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_who_comes_when_too_many_are_there_is_asked_to_wait_like_everybody_else(
+    node: EmbeddedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bifrost.controller.http import server
+
+    parts = urlsplit(url_of(node))
+    assert ask(node, "/healthz").status == 200
+    monkeypatch.setattr(server, "_CONNECTIONS_MAX", 1)
+    with socket.create_connection((parts.hostname or "", parts.port or 0)) as there:
+        there.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert there.recv(12) == b"HTTP/1.1 200"
+        refused = ask(node, "/v1/brokers")
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    assert (refused.json["status"], refused.json["waiting_for"]) == ("HOGO LO", "others to go")
+    eventually(lambda: ask(node, "/v1/brokers").status == 200, "they have gone")

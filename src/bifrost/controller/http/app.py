@@ -5,6 +5,7 @@ The page loads nothing from elsewhere: whoever runs a cluster may have no way to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bifrost import __version__
 from bifrost.controller.http import answers, changes, overview, routes, views
 from bifrost.controller.http.access import Access
+from bifrost.controller.http.leaders import WaitError
 from bifrost.controller.http.side import ClusterSide
 from bifrost.errors import ApiError, ErrorCode
 
@@ -48,11 +50,12 @@ _ABOUT: Final = (
 )
 
 
-def build_app(side: ClusterSide, access: Access) -> FastAPI:
+def build_app(side: ClusterSide, access: Access, is_crowded: Callable[[], bool]) -> FastAPI:
+    """`is_crowded`: more are connected than are served."""
     app = FastAPI(title="Odin", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None)
     for router in (routes.read_routes, routes.topic_routes, routes.config_routes, routes.watch_routes):
         app.include_router(router(side))
-    app.add_middleware(Doorkeeper, access=access, side=side)
+    app.add_middleware(Doorkeeper, access=access, side=side, is_crowded=is_crowded)
     _add_refusals(app, side)
     _add_description(app)
     return app
@@ -61,9 +64,10 @@ def build_app(side: ClusterSide, access: Access) -> FastAPI:
 class Doorkeeper:
     """Looks at every request before anything else does, and counts answers."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, side: ClusterSide) -> None:
+    def __init__(self, app: ASGIApp, *, access: Access, side: ClusterSide, is_crowded: Callable[[], bool]) -> None:
         self._app = app
         self._access = access
+        self._is_crowded = is_crowded
         self._answers = side.metrics.http_answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,6 +76,13 @@ class Doorkeeper:
                 self._answers[message["status"]] += 1
             await send(message)
 
+        if self._is_crowded():
+            response = _refuse(
+                WaitError(ErrorCode.BROKER_NOT_AVAILABLE, "too many are here", waiting_for="others to go")
+            )
+            response.headers["Connection"] = "close"
+            await response(scope, receive, counted)
+            return
         request = Request(scope)
         headers = request.headers
         try:

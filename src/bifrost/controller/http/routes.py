@@ -82,6 +82,8 @@ def read_routes(side: ClusterSide) -> APIRouter:
     @router.get("/v1/topics/{topic}/seq", **answered_by(overview.SeqView, 404, 503))
     async def topic_seq(topic: str) -> Response:
         """The end offset of each partition, by the word of its leader: everything below it is committed."""
+        if topic not in side.image.topics:  # it may have been created a moment ago, at another Odin
+            await side.until_current()
         return encoded(overview.seq_view(topic, (await side.end_offsets([topic]))[topic]))
 
     @router.get("/v1/seq", **answered_by(overview.SeqsView, 400, 503))

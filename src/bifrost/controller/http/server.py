@@ -30,7 +30,7 @@ class HttpServer:
 
     def __init__(self, side: ClusterSide, host: str, token: str | None) -> None:
         with _BUILDING:
-            app = build_app(side, Access(host, token))
+            app = build_app(side, Access(host, token), self._is_crowded)
         config = uvicorn.Config(
             app,
             http=_Connection,
@@ -40,7 +40,6 @@ class HttpServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=_CONNECTIONS_MAX,
             timeout_graceful_shutdown=_DRAIN_S,
         )
         self._server = _Server(config)
@@ -49,6 +48,10 @@ class HttpServer:
     def start(self, bound: socket.socket) -> None:
         """Answer whoever comes to this socket."""
         self._serving = asyncio.create_task(self._server.serve([bound]), name="http")
+
+    def _is_crowded(self) -> bool:
+        """The application refuses them: uvicorn would in a form of its own."""
+        return len(self._server.server_state.connections) > _CONNECTIONS_MAX
 
     async def stop(self, *, clean: bool) -> None:
         """In good order, answers that are under way are finished."""

@@ -1,16 +1,18 @@
 """For how long a controller keeps everybody waiting: the longest turn of its loop, for the largest things it does.
 
-    python -m bench.controller_stalls [--topics 10000] [--brokers 3]
+    python -m bench.controller_stalls [--topics 1000 10000 33334] [--brokers 3] [--without-gc]
 
 A quorum of one on a disk in memory, with topics of three partitions, created a thousand in each request. Then one
 broker is fenced that leads a third of them, a snapshot is taken, and the node is started again, from the log and from
-the snapshot. For each of these: how long it took, and the longest turn of the loop meanwhile, in CPU time. Prints JSON.
+the snapshot. For each of these: how long it took, of that in CPU time, and the longest turn of the loop meanwhile, in
+CPU time. Prints JSON, and in the end the rows of the table in docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import json
 import random
@@ -33,6 +35,7 @@ from bifrost.settings import Settings
 TOPICS_PER_REQUEST = 1_000
 PARTITIONS = 3
 NEVER_BYTES = 1 << 40
+NEVER_MS = 1 << 30
 
 
 class Stalls:
@@ -54,18 +57,34 @@ class Stalls:
         gc.collect()
         await asyncio.sleep(0)
         self._longest = 0.0
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         await work()
         await asyncio.sleep(0)
-        took = time.perf_counter() - started
-        return {"ms": round(took * 1000, 1), "longest_stall_ms": round(self._longest * 1000, 1)}
+        took, cpu = time.perf_counter() - started, time.process_time() - worked
+        return {
+            "ms": round(took * 1000, 1),
+            "cpu_ms": round(cpu * 1000, 1),
+            "longest_stall_ms": round(self._longest * 1000, 1),
+        }
 
     def stop(self) -> None:
         self._task.cancel()
 
 
+class NoWayThere(TcpTransport):
+    """No broker can be looked for: the controller would miss those that only the metadata has, and fence them."""
+
+    async def connect(self, *_: Any) -> asyncio.Transport:
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+
 def open_odin(disk: MemoryDisk, snapshot_bytes: int) -> Odin:
-    settings = replace(Settings(), log_dirs=("data",), metadata_log_max_record_bytes_between_snapshots=snapshot_bytes)
+    settings = replace(
+        Settings(),
+        log_dirs=("data",),
+        metadata_log_max_record_bytes_between_snapshots=snapshot_bytes,
+        broker_session_timeout_ms=NEVER_MS,
+    )
 
     def fail(error: BaseException) -> None:
         raise error
@@ -73,7 +92,7 @@ def open_odin(disk: MemoryDisk, snapshot_bytes: int) -> Odin:
     return Odin.open(
         settings,
         disk,
-        transport=TcpTransport(),
+        transport=NoWayThere(),
         clock=SystemClock(),
         rng=random.Random(1),
         metrics=Metrics(),
@@ -124,15 +143,15 @@ async def measure(topics: int, brokers: int) -> dict[str, Any]:
     told["fence_a_broker"] = {**fenced, "leads": led}
     await stop(odin, running)
 
-    started = time.perf_counter()
+    started = time.process_time()
     odin = open_odin(disk, 1)
-    opened_ms = round((time.perf_counter() - started) * 1000, 1)
+    opened_ms = round((time.process_time() - started) * 1000, 1)
 
     async def start_again() -> None:
         nonlocal running
         running = await start(odin)
 
-    told["start_from_log"] = {"open_ms": opened_ms, **await stalls.during(start_again)}
+    told["start_from_log"] = {"open_cpu_ms": opened_ms, **await stalls.during(start_again)}
 
     async def snapshot() -> None:
         while odin.member.storage.snapshot is None:  # noqa: ASYNC110  # nobody is told of it
@@ -141,22 +160,48 @@ async def measure(topics: int, brokers: int) -> dict[str, Any]:
     told["take_a_snapshot"] = await stalls.during(snapshot)
     await stop(odin, running)
 
-    started = time.perf_counter()
+    started = time.process_time()
     odin = open_odin(disk, NEVER_BYTES)
-    opened_ms = round((time.perf_counter() - started) * 1000, 1)
-    told["start_from_snapshot"] = {"open_ms": opened_ms, **await stalls.during(start_again)}
+    opened_ms = round((time.process_time() - started) * 1000, 1)
+    told["start_from_snapshot"] = {"open_cpu_ms": opened_ms, **await stalls.during(start_again)}
     await stop(odin, running)
     stalls.stop()
     return told
 
 
+def rows(all_told: list[dict[str, Any]]) -> list[str]:
+    """For the table in docs/benchmarks.md: CPU time in all, and of that the longest turn."""
+    steps = {
+        "create_1000_topics": "1,000 topics created, the last",
+        "fence_a_broker": "a broker fenced that leads a third",
+        "start_from_log": "started from the log",
+        "take_a_snapshot": "snapshot taken while it serves",
+        "start_from_snapshot": "started from the snapshot",
+    }
+    found = ["| | " + " | ".join(f"{told['partitions']:,} partitions" for told in all_told) + " |"]
+    for step, text in steps.items():
+        figures = [told[step] for told in all_told]
+        cells = [
+            f"{each.get('open_cpu_ms', 0) + each['cpu_ms']:,.0f} ms, {each['longest_stall_ms']:.0f} ms"
+            for each in figures
+        ]
+        found.append(f"| {text}: in all, longest turn | {' | '.join(cells)} |")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topics", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--topics", type=int, nargs="+", default=[1_000, 10_000, 33_334])
     parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--without-gc", action="store_true", help="Turn the collector of garbage off, to see its part.")
     options = parser.parse_args()
+    if options.without_gc:
+        gc.disable()
+    all_told = []
     for topics in options.topics:
-        print(json.dumps(asyncio.run(measure(topics, options.brokers))))
+        all_told.append(asyncio.run(measure(topics, options.brokers)))
+        print(json.dumps(all_told[-1]), flush=True)
+    print("\n".join(rows(all_told)))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """What a cluster's metadata costs: memory, and the time that changes take, at several sizes.
 
-    python -m bench.metadata_image [--partitions 1000 10000 30000 100000] [--brokers 3]
+    python -m bench.metadata_image [--partitions 3000 30000 100000] [--brokers 3] [--without-gc]
 
 Makes topics of three partitions with three replicas, fences a broker and brings it back, copies the image, and writes
 and reads a snapshot. No disk and no network: these are the parts during which a controller does nothing else. Every
-figure per partition should be the same at every size. Prints JSON.
+figure per partition should be the same at every size. Prints JSON, and in the end the rows of the table in
+docs/benchmarks.md, for which the figures are divided by the partitions.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 import tracemalloc
@@ -131,13 +133,36 @@ def measure(partitions: int, brokers: int) -> dict[str, Any]:
     }
 
 
+def rows(all_told: list[dict[str, Any]]) -> list[str]:
+    """For the table in docs/benchmarks.md: CPU time, with what it is for each partition."""
+
+    def cell(told: dict[str, Any], *names: str) -> str:
+        each = [f"{told[name]:.0f} ms ({told[name] * 1000 / told['partitions']:.1f} µs)" for name in names]
+        return " and ".join(each)
+
+    steps = {
+        "a broker that has a copy of all is fenced: decided, and applied": ("fence_decide_ms", "fence_apply_ms"),
+        "snapshot, written and read": ("snapshot_ms", "restore_ms"),
+    }
+    found = ["| | " + " | ".join(f"{told['partitions']:,} partitions" for told in all_told) + " |"]
+    for text, names in steps.items():
+        found.append(f"| {text} | {' | '.join(cell(told, *names) for told in all_told)} |")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, nargs="+", default=[1_000, 10_000, 30_000, 100_000])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[3_000, 30_000, 100_000])
     parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--without-gc", action="store_true", help="Turn the collector of garbage off, to see its part.")
     options = parser.parse_args()
+    if options.without_gc:
+        gc.disable()
+    all_told = []
     for partitions in options.partitions:
-        print(json.dumps(measure(partitions, options.brokers)))
+        all_told.append(measure(partitions, options.brokers))
+        print(json.dumps(all_told[-1]), flush=True)
+    print("\n".join(rows(all_told)))
 
 
 if __name__ == "__main__":

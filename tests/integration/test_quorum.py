@@ -16,7 +16,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bifrost.broker.server import Server
 from bifrost.errors import ErrorCode
 from bifrost.protocol.messages.cluster import DescribeClusterRequest
-from bifrost.protocol.messages.replicas import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from bifrost.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from bifrost.protocol.messages.topics import (
     CreatableTopic,
     CreatePartitionsRequest,
@@ -166,6 +171,7 @@ def refused_in_time(node: AnyNode, timeout_ms: int = 300) -> None:
     """Everything that has a time of its own, in its own time and not when others lose their patience."""
     topic = CreatableTopic(name="alone", num_partitions=1, replication_factor=1)
     more = CreatePartitionsTopic(name="before", count=9, assignments=None)
+    moved = ReassignableTopic(name="before", partitions=[ReassignablePartition(partition_index=0, replicas=[1])])
     cases: list[tuple[Message, Callable[[Any], int]]] = [
         (CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), lambda told: told.topics[0].error_code),
         (
@@ -180,7 +186,7 @@ def refused_in_time(node: AnyNode, timeout_ms: int = 300) -> None:
             ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=timeout_ms),
             lambda told: told.error_code,
         ),
-        (AlterPartitionReassignmentsRequest(topics=[], timeout_ms=timeout_ms), lambda told: told.error_code),
+        (AlterPartitionReassignmentsRequest(topics=[moved], timeout_ms=timeout_ms), lambda told: told.error_code),
     ]
     with Wire(node.address) as wire:
         for request, code in cases:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -44,6 +45,7 @@ from bifrost.protocol.wire import Buffer
 log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 8 << 10
+_OF_TOPICS = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.ALTER_PARTITION_REASSIGNMENTS}
 
 RawHandler = Callable[[Any, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
 Handler = Callable[[Any, Any], Message | bytes | Awaitable[Message | bytes]]
@@ -161,9 +163,13 @@ def _starter(handler: Handler, on_error: ErrorAnswer, kind: Callable[..., Contex
 
 
 async def _in_time(answer: Any, request: Any) -> Any:
-    """Kafka: ControllerRequestContext.requestTimeoutMsToDeadlineNs. Without any time nothing is done, as there."""
+    """Kafka: ControllerRequestContext.requestTimeoutMsToDeadlineNs. Without any time nothing is done, as there; what
+    names no topic, or none once, is nothing to do."""
+    limit_s: float | None = request.timeout_ms / 1000
+    if request.api in _OF_TOPICS and 1 not in Counter(one.name for one in request.topics).values():
+        limit_s = None
     try:
-        return await asyncio.wait_for(answer, request.timeout_ms / 1000)
+        return await asyncio.wait_for(answer, limit_s)
     except TimeoutError:
         detail = f"not answered within {request.timeout_ms} ms; it may be done all the same"
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None

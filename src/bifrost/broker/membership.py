@@ -21,6 +21,11 @@ def request_channel(odin: Odin, transport: Transport) -> ControllerChannel:
     return ControllerChannel(odin, transport, answer_here, patience_ms=_PATIENCE_MS, purpose="requests")
 
 
+def replication_channel(settings: Settings, odin: Odin, transport: Transport) -> ControllerChannel:
+    """For what acknowledgements wait for: who is in sync, and where replicas are. It waits behind no client."""
+    return ControllerChannel(odin, transport, answer_here, patience_ms=_soon_ms(settings), purpose="replication")
+
+
 def membership(
     settings: Settings, odin: Odin, transport: Transport, rng: Random
 ) -> tuple[ControllerChannel, BrokerLifecycle]:
@@ -29,7 +34,7 @@ def membership(
         odin,
         transport,
         answer_here,
-        patience_ms=settings.controller_quorum_request_timeout_ms,
+        patience_ms=_soon_ms(settings),
         purpose="heartbeats",
     )
     lifecycle = BrokerLifecycle(
@@ -41,3 +46,9 @@ def membership(
         directory_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
     )
     return heartbeats, lifecycle
+
+
+def _soon_ms(settings: Settings) -> int:
+    """How long to wait for a controller before the connection is given up: one that is busy needs time, and behind it
+    there has to be enough left of the session to be heard by another (KAFKA-14392)."""
+    return max(settings.broker_session_timeout_ms // 2, 1)

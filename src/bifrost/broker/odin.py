@@ -288,8 +288,9 @@ class Odin:
         self.member.wake()
         self.on_bug(error)
 
-    async def _is_gone(self, broker_id: int) -> bool:
-        """Whether nobody listens at any of the broker's addresses, for which somebody must be there to say so."""
+    async def _is_gone(self, broker_id: int) -> bool | None:
+        """Whether nobody listens at any of the broker's addresses, for which somebody must be there to say so; None if
+        one of them cannot be reached."""
         broker = self.replica.image.brokers.get(broker_id)
         for endpoint in () if broker is None else broker.endpoints:
             door = PeerConnection(node_name(self.member.me, "look"), answer_bytes_max=0)
@@ -297,11 +298,11 @@ class Odin:
                 await connect(self._transport, endpoint.host, endpoint.port, door, timeout_s=_LOOK_S)
             except PeerError as error:
                 if not error.refused:
-                    return False
+                    return None
             else:
                 door.close()
                 return False
-        return broker is not None
+        return None if broker is None else True
 
     def _on_silence(self, connection: Connection, broker_id: int, broker_epoch: int) -> None:
         """A connection has ended that heartbeats came on. The broker may have given it up itself, for another."""

@@ -97,6 +97,7 @@ class Controller:
         self._rng = rng
         self._on_failure = on_failure
         self._ahead = MetadataImage()
+        self._is_deciding = False  # then the image ahead may be halfway through a change
         self._waiting: deque[_Waiting] = deque()
         self._wakeup = asyncio.Event()
         self._epoch: int | None = None
@@ -162,6 +163,14 @@ class Controller:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue(_Waiting(decide, answer, read))
         return await answer
+
+    def answer_now(self, decide: Callable[[MetadataImage], Decision[T]]) -> T | None:
+        """The result of a decision that changes nothing, whether what is under way is committed or not; else None."""
+        try:
+            now, ahead = decide(self.image), decide(self._ahead)
+        except ApiError:
+            return None
+        return None if self._is_deciding or now.records or ahead.records or now.result != ahead.result else now.result
 
     def _queue(self, waiting: _Waiting) -> None:
         if self._stopped is not None:
@@ -272,9 +281,13 @@ class Controller:
         """Decide what waits, append it at once, then apply, publish and answer."""
         group = _Group()
         try:
-            if await self._decide(group) and (not group.values or await self._commit(group)):
+            self._is_deciding = True
+            is_decided = await self._decide(group)
+            self._is_deciding = False
+            if is_decided and (not group.values or await self._commit(group)):
                 group.release()
         finally:
+            self._is_deciding = False
             # Still unanswered: cancelled, or a bug on its way up. The change may be committed; the caller asks again.
             group.refuse(OutcomeUnknownError(ErrorCode.NOT_CONTROLLER, "the controller has stopped"))
 

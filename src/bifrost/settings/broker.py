@@ -237,7 +237,8 @@ class Settings(ConnectionSettings):
         doc="How long a leader may be silent before another is looked for. A dead one is noticed at once.",
     )
     controller_quorum_request_timeout_ms: int = key(
-        "controller.quorum.request.timeout.ms", 2_000, at_least=1, doc="How long to wait for a controller's answer."
+        "controller.quorum.request.timeout.ms", 2_000, at_least=1,
+        doc="How long controllers wait for each other's answers.",
     )
     controller_quorum_retry_backoff_ms: int = key(
         "controller.quorum.retry.backoff.ms", 20, at_least=1, doc="The pause before a controller is asked again."
@@ -250,8 +251,8 @@ class Settings(ConnectionSettings):
     )
     broker_session_timeout_ms: int = key(
         "broker.session.timeout.ms", 9_000, at_least=1,
-        doc="A broker that is silent for so long is fenced. One whose connection breaks is fenced at once. It has to "
-        "be the same on all nodes: a broker counts on its own value when it accepts writes that it alone acknowledges "
+        doc="A broker that is silent for so long is fenced. One whose process ends is fenced at once. It has to be the "
+        "same on all nodes: a broker counts on its own value when it accepts writes that it alone acknowledges "
         "(acks=0 and 1), and where that is larger than the controllers' such writes may be lost.",
     )
     broker_heartbeat_interval_ms: int = key(

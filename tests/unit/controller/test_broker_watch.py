@@ -14,7 +14,7 @@ from tests.unit.controller.stand_ins import CLUSTER, MemoryLog, registration
 from bifrost.broker.odin import Odin
 from bifrost.clock import SystemClock
 from bifrost.controller.broker_watch import BrokerWatch
-from bifrost.controller.core.heartbeats import Heartbeat
+from bifrost.controller.core.heartbeats import Heartbeat, HeartbeatAnswer
 from bifrost.controller.core.records import DIED, SILENT, BrokerFenced, decode_change
 from bifrost.controller.driver import Controller
 from bifrost.controller.replica import MetadataReplica
@@ -33,13 +33,13 @@ class Watched:
         replica = MetadataReplica(self.log)
         self.log.replicas.append(replica)
         self.controller = Controller(self.log, replica, Settings(), Random(7), on_failure=lambda _: None)
-        self.is_gone: Callable[[], Awaitable[bool]] = lambda: _soon(True)
+        self.is_gone: Callable[[], Awaitable[bool | None]] = lambda: _soon(True)
         self.looked = asyncio.Event()
         loop = asyncio.get_running_loop()
         self.watch = BrokerWatch(self.controller, loop, self._look, session_timeout_ms=session_timeout_ms)
         self.controller.activate(1)
 
-    async def _look(self, _broker_id: int) -> bool:
+    async def _look(self, _broker_id: int) -> bool | None:
         self.looked.set()
         return await self.is_gone()
 
@@ -61,9 +61,9 @@ class Watched:
         await self.beat(broker_id, epoch)
         return epoch
 
-    async def beat(self, broker_id: int, epoch: int) -> None:
+    async def beat(self, broker_id: int, epoch: int) -> HeartbeatAnswer:
         seen = self.controller.image.offset
-        await self.watch.heartbeat(Heartbeat(broker_id=broker_id, broker_epoch=epoch, metadata_offset=seen))
+        return await self.watch.heartbeat(Heartbeat(broker_id=broker_id, broker_epoch=epoch, metadata_offset=seen))
 
     async def fenced(self) -> list[BrokerFenced]:
         """The records that fence brokers, once there is one."""
@@ -77,7 +77,7 @@ class Watched:
         return [record for record in records if isinstance(record, BrokerFenced)]
 
 
-async def _soon(answer: bool) -> bool:
+async def _soon(answer: bool | None) -> bool | None:
     await asyncio.sleep(0)
     return answer
 
@@ -133,8 +133,8 @@ def test_a_registration_is_answered_even_if_the_broker_is_unregistered_in_the_sa
     play(story)
 
 
-@pytest.mark.parametrize(("gone", "reason"), [(True, DIED), (False, SILENT)])
-def test_a_broker_has_died_if_nobody_listens_where_its_connection_came_from(gone: bool, reason: int) -> None:
+@pytest.mark.parametrize(("gone", "reason"), [(True, DIED), (None, SILENT)])
+def test_a_broker_has_died_if_nobody_listens_where_its_connection_came_from(gone: bool | None, reason: int) -> None:
     async def story() -> None:
         async with watched() as it:
             it.is_gone = lambda: _soon(gone)
@@ -150,6 +150,138 @@ def test_a_broker_that_cannot_be_looked_for_is_fenced_all_the_same() -> None:
             it.is_gone = asyncio.Event().wait  # for ever
             it.watch.on_connection_lost(1, await it.joined(1))
             assert await it.fenced() == [BrokerFenced(1, SILENT)]
+
+    play(story)
+
+
+def test_a_broker_that_gave_up_its_connection_and_speaks_on_another_stays() -> None:
+    async def story() -> None:
+        async with watched() as it:
+            it.is_gone = lambda: _soon(False)
+            epoch, other = await it.joined(1), await it.joined(2)
+            it.watch.on_connection_lost(1, epoch)
+            await it.looked.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not (await it.beat(1, epoch)).is_fenced
+            it.is_gone = lambda: _soon(True)
+            it.watch.on_connection_lost(2, other)  # whose turn comes behind
+            assert await it.fenced() == [BrokerFenced(2, DIED)]
+
+    play(story)
+
+
+def test_a_broker_that_is_still_there_and_says_nothing_is_fenced_when_its_session_ends() -> None:
+    async def story() -> None:
+        async with watched(session_timeout_ms=100) as it:
+            it.is_gone = lambda: _soon(False)
+            it.watch.on_connection_lost(1, await it.joined(1))
+            assert await it.fenced() == [BrokerFenced(1, SILENT)]
+
+    play(story)
+
+
+def test_another_start_of_a_broker_that_may_speak_again_does_not_wait_for_that() -> None:
+    async def story() -> None:
+        async with watched() as it:
+            it.is_gone = lambda: _soon(False)
+            epoch = await it.joined(1)
+            it.watch.on_connection_lost(1, epoch)
+            await it.looked.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert await it.watch.register(registration(1, start=2), fenced=True) > epoch
+
+    play(story)
+
+
+def test_a_heartbeat_that_changes_nothing_is_not_held_up_by_changes_that_are() -> None:
+    async def story() -> None:
+        async with watched() as it:
+            epoch = await it.joined(1)
+            first = await it.hold()
+            assert not (await it.beat(1, epoch)).is_fenced
+            assert not first.done()
+            it.let_go()
+            await first
+
+    play(story)
+
+
+def test_a_heartbeat_is_not_answered_while_its_broker_is_being_fenced() -> None:
+    async def story() -> None:
+        async with watched() as it:
+            epoch = await it.joined(1)
+            it.log.gate = asyncio.Event()
+            it.log.reached.clear()
+            it.watch.on_connection_lost(1, epoch)
+            await it.log.reached.wait()
+            beat = asyncio.ensure_future(it.beat(1, epoch))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not beat.done()
+            it.let_go()
+            assert (await beat).is_fenced
+
+    play(story)
+
+
+def test_a_broker_that_was_told_that_it_takes_part_is_not_fenced_for_what_was_before() -> None:
+    """The decision to fence it stood in the queue for so long."""
+
+    async def story() -> None:
+        async with watched() as it:
+            epoch = await it.joined(1)
+            first = await it.hold()
+            it.watch.on_connection_lost(1, epoch)
+            await it.looked.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)  # until it waits for its turn
+            assert not (await it.beat(1, epoch)).is_fenced
+            it.let_go()
+            await first
+            other = await it.joined(2)
+            it.watch.on_connection_lost(2, other)
+            assert await it.fenced() == [BrokerFenced(2, DIED)]
+
+    play(story)
+
+
+def test_what_lies_unread_in_the_sockets_when_a_session_ends_is_read_first() -> None:
+    """This controller was stopped for less than it would notice, and takes a few turns to read and understand."""
+
+    async def story() -> None:
+        async with watched(session_timeout_ms=150) as it:
+            epoch = await it.joined(1)
+            time.sleep(0.2)  # noqa: ASYNC251  # the whole process stands still
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert not (await it.beat(1, epoch)).is_fenced
+            assert it.fenced_so_far() == []
+
+    play(story)
+
+
+def test_brokers_that_are_not_heard_of_after_a_takeover_are_looked_for_at_once_and_not_in_turn() -> None:
+    async def story() -> None:
+        async with watched() as it:
+            for broker_id in (1, 2, 3):
+                await it.joined(broker_id)
+            looks, everybody = [], asyncio.Event()
+
+            async def is_gone() -> bool:
+                looks.append(1)
+                if len(looks) == 3:
+                    everybody.set()
+                await everybody.wait()
+                return True
+
+            it.is_gone = is_gone
+            looking = asyncio.ensure_future(it.watch.look_around())
+            it.watch.on_active(None)
+            await everybody.wait()
+            it.watch.close()
+            await looking
 
     play(story)
 

@@ -48,6 +48,8 @@ class BrokerStart(NamedTuple):
 class _Session:
     ends_ms: int
     metadata_offset: int
+    lost_ms: int | None = None
+    """When it would have ended, had its connection not."""
 
 
 class BrokerSessions:
@@ -99,12 +101,21 @@ class BrokerSessions:
         """The broker's connection ended without a word, as when its process dies: its session is over at once, and if
         it had none, it is named all the same."""
         session = self._sessions.setdefault(BrokerStart(broker_id, epoch), _Session(_AT_ONCE, NOTHING_SEEN))
-        session.ends_ms = _AT_ONCE
+        session.lost_ms, session.ends_ms = session.ends_ms, _AT_ONCE
 
     def has_lost_connection(self, broker_id: int, epoch: int) -> bool:
-        """Whether its session is over for that, and not because time is."""
+        """Whether it was not heard of since."""
         session = self._sessions.get(BrokerStart(broker_id, epoch))
-        return session is not None and session.ends_ms == _AT_ONCE
+        return session is not None and session.lost_ms is not None
+
+    def on_still_there(self, broker_id: int, epoch: int, now_ms: int, *, grace_ms: int) -> bool:
+        """Somebody listens where the broker did whose connection ended: if that was it, it says so on another, within
+        what is left of its session. False if it had that chance before."""
+        session = self._sessions.get(BrokerStart(broker_id, epoch))
+        if session is None or session.lost_ms is None or session.ends_ms != _AT_ONCE:
+            return False
+        session.ends_ms = min(session.lost_ms, now_ms + grace_ms)
+        return session.ends_ms > now_ms
 
     def on_own_pause(self, now_ms: int) -> None:
         """This controller itself has not run for a while: what brokers said meanwhile lies unread, so whoever is late
@@ -118,9 +129,9 @@ class BrokerSessions:
         self._sessions.pop(BrokerStart(broker_id, epoch), None)
 
     def is_alive(self, broker_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether this start of the broker was heard of within its session."""
+        """Whether this start of the broker was heard of within its session, on a connection that has not ended."""
         session = self._sessions.get(BrokerStart(broker_id, epoch))
-        return session is not None and now_ms < session.ends_ms
+        return session is not None and session.lost_ms is None and now_ms < session.ends_ms
 
     def deadline_ms(self) -> int | None:
         """When the next session ends; None if there is none."""

@@ -30,8 +30,9 @@ Here = Callable[[Odin, Message], Awaitable[Message]]
 
 
 class ControllerChannel:
-    """A connection has one request at a time: so a broker has a channel for what may take long and one for heartbeats,
-    whose connection is also how the controller notices that this process has died."""
+    """A connection has one request at a time: so a broker has a channel for what may take long, one for what
+    replication asks, and one for heartbeats, whose connection is also how the controller notices that this process has
+    died."""
 
     def __init__(self, odin: Odin, transport: Transport, here: Here, *, patience_ms: int, purpose: str) -> None:
         settings = odin.member.settings

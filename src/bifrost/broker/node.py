@@ -31,7 +31,7 @@ from bifrost.broker.lifecycle import BrokerLifecycle
 from bifrost.broker.live_settings import LiveSettings
 from bifrost.broker.log_directories import directory_ids, leave, log_manager
 from bifrost.broker.log_moves import LogMoves
-from bifrost.broker.membership import membership, request_channel
+from bifrost.broker.membership import membership, replication_channel, request_channel
 from bifrost.broker.metadata_cache import MetadataCache
 from bifrost.broker.odin import Odin
 from bifrost.broker.producer_ids import ProducerIds
@@ -169,7 +169,7 @@ class Node:
             live,
             image,
             lifecycle,
-            channel,
+            self._channels[-1],
             replicas=self._replicas,
             waiters=waiters,
             transport=self._transport,
@@ -227,7 +227,7 @@ class Node:
     async def _join(self, odin: Odin) -> BrokerLifecycle:
         """Be one of the cluster's brokers, though fenced until everything else is ready."""
         heartbeats, lifecycle = membership(self.settings, odin, self._transport, self._rng)
-        self._channels.append(heartbeats)
+        self._channels += [heartbeats, replication_channel(self.settings, odin, self._transport)]
         self._lifecycle = lifecycle
         assert self._logs is not None, "logs are opened first: the controller is told in which directories they are"
         endpoints, directories = self._server.endpoints(), directory_ids(self._logs.directories)

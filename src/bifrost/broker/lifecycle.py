@@ -6,6 +6,9 @@ takes part once a heartbeat has shown that it knows of its own registration.
 What it leads it may lead alone for as long as the controller has to believe that it lives: others are elected when its
 session is over. A process that was paused for longer may not know of that yet when it wakes, but it has a clock. Writes
 that all replicas in sync acknowledge need no such care, and so they go on while there is no controller at all.
+
+A broker that runs and is taken off the cluster's list comes back to it. One whose id another process has taken stops:
+two that act as one would both be believed.
 """
 
 from __future__ import annotations
@@ -13,15 +16,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Final
 from uuid import UUID
 
 from bifrost.broker.controller_channel import ControllerChannel
 from bifrost.broker.odin import Odin
+from bifrost.controller.core.delta import Delta
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import Endpoint
 from bifrost.errors import ApiError, ErrorCode
+from bifrost.peers.retries import Retries
 from bifrost.protocol.messages.brokers import (
     SECURITY_PROTOCOLS,
     BrokerHeartbeatRequest,
@@ -34,6 +40,8 @@ from bifrost.protocol.messages.brokers import (
 _log = logging.getLogger(__name__)
 _MS: Final = 1000.0
 _SHUTDOWN_PAUSE_S: Final = 0.05
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
 
 
 class BrokerLifecycle:
@@ -63,6 +71,10 @@ class BrokerLifecycle:
         self._wants_to_stop = False
         self._may_stop = asyncio.Event()
         self._nudge = asyncio.Event()
+        self._endpoints: tuple[Endpoint, ...] = ()
+        self._rack: str | None = None
+        self._directories: Sequence[UUID] = ()
+        odin.replica.subscribe(self._on_change)
         odin.follow_leader(self._nudge.set)  # a new one should see soon who lives, and on which connection
 
     async def register(
@@ -74,7 +86,11 @@ class BrokerLifecycle:
         directories: Sequence[UUID] = (),
     ) -> None:
         """Wait until the cluster knows of this start, and this node of that."""
-        image = self._odin.replica.image
+        self._endpoints, self._rack, self._directories = endpoints, rack, directories
+        await self._register(previous_epoch)
+
+    async def _register(self, previous_epoch: int) -> None:
+        image, retries = self._odin.replica.image, Retries(_PAUSE_S, _PAUSE_MAX_S)
         request = BrokerRegistrationRequest(
             broker_id=self._broker_id,
             cluster_id=image.cluster_id or "",
@@ -86,11 +102,11 @@ class BrokerLifecycle:
                     port=one.port,
                     security_protocol=SECURITY_PROTOCOLS.index(one.protocol),
                 )
-                for one in endpoints
+                for one in self._endpoints
             ],
             features=[],
-            rack=rack,
-            log_dirs=[one for one in directories if one not in self._failed_directories],
+            rack=self._rack,
+            log_dirs=[one for one in self._directories if one not in self._failed_directories],
             previous_broker_epoch=previous_epoch,
         )
         while True:
@@ -102,34 +118,42 @@ class BrokerLifecycle:
                 is_passing = error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION or error.code.retriable
                 if not is_passing or self._may_stop.is_set():
                     raise
-                _log.warning("registration refused, trying again error=%s detail=%r", error.code.name, error.detail)
-                await asyncio.sleep(_SHUTDOWN_PAUSE_S)
+                if retries.is_news(error):
+                    _log.warning("registration refused, trying again error=%s detail=%r", error.code.name, error.detail)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._may_stop.wait(), retries.pause_s())
+                self._check_alone()
         self.epoch = answer.broker_epoch
         await self._odin.until_applied(self.epoch)
 
     async def run(self, interval_ms: int) -> None:
-        """Say that this broker lives, until it may stop. The first word unfences it."""
+        """Say that this broker lives, until it may stop. The first word unfences it.
+
+        ApiError: there is another broker of this id by now.
+        """
+        retries = Retries(_PAUSE_S, _PAUSE_MAX_S)
         while not self._may_stop.is_set():
             pause_s = interval_ms / _MS
+            await self._stay_registered()
             if self._odin.watches_nobody_else and not self.has_untold_failures:
                 self._nudge.clear()
                 await self._nudge.wait()
                 continue
             try:
                 answer = await self._beat()
+                retries.succeeded()
                 if answer.should_shut_down and self._wants_to_stop:
                     self._may_stop.set()
                     return
                 if self._wants_to_stop or answer.is_fenced:
                     pause_s = min(pause_s, _SHUTDOWN_PAUSE_S)
             except ApiError as error:
-                _log.warning("heartbeat failed error=%s detail=%r", error.code.name, error.detail)
-                pause_s = min(pause_s, _SHUTDOWN_PAUSE_S)
+                if retries.is_news(error):
+                    _log.warning("heartbeat failed error=%s detail=%r", error.code.name, error.detail)
+                pause_s = min(pause_s, retries.pause_s())
             self._nudge.clear()
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._nudge.wait(), pause_s)
-            except TimeoutError:
-                pass
 
     def directory_failed(self, directory: UUID, *, on_unheard: Callable[[], None]) -> None:
         """Tell the controller at once, and with every heartbeat: others shall lead what was in it (KIP-858).
@@ -177,6 +201,31 @@ class BrokerLifecycle:
     def close(self) -> None:
         self._may_stop.set()
         self._nudge.set()
+
+    def _on_change(self, image: MetadataImage, _delta: Delta) -> None:
+        if self.epoch >= 0 and self._broker_id not in image.brokers:
+            self._nudge.set()
+
+    async def _stay_registered(self) -> None:
+        """Register again if somebody has unregistered this broker meanwhile."""
+        known = self._odin.replica.image.brokers.get(self._broker_id)
+        if known is None and self._wants_to_stop:
+            self._may_stop.set()
+        elif known is None:
+            _log.warning("unregistered while it runs, registering again epoch=%d", self.epoch)
+            try:
+                await self._register(-1)
+            except ApiError:
+                if not self._may_stop.is_set():
+                    raise
+        self._check_alone()
+
+    def _check_alone(self) -> None:
+        known = self._odin.replica.image.brokers.get(self._broker_id)
+        if known is not None and known.epoch > self.epoch >= 0 and known.incarnation != self._incarnation:
+            raise ApiError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"another process has registered as broker {self._broker_id}"
+            )
 
     async def _beat(self) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(

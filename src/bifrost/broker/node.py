@@ -201,7 +201,7 @@ class Node:
             replicas=self._replicas,
             waiters=waiters,
             metadata=metadata,
-            producer_ids=ProducerIds(channel, node_id, lifecycle.epoch),
+            producer_ids=ProducerIds(channel, node_id, lambda: lifecycle.epoch),
             catch_up_limits=replication.catch_up_limits,
             groups=self._groups,
             inspector=Inspector(self._loop, self._worker_pool),

@@ -65,13 +65,13 @@ def serve(settings: Settings, on_ready: Callable[[Node], None], *, stop_on_eof: 
     import asyncio
 
     from bifrost.broker.node import StartError, StoppedError
-    from bifrost.errors import StorageError
+    from bifrost.errors import ApiError, StorageError
 
     raise_open_files_limit()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(settings, on_ready, stop_on_eof=stop_on_eof))
-    except (StartError, StorageError) as error:
+    except (StartError, StorageError, ApiError) as error:
         fail(error, code=1)
     except StoppedError:
         pass  # as it was told

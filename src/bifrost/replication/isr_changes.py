@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from bifrost.errors import ApiError, ErrorCode
+from bifrost.peers.retries import Retries
 from bifrost.protocol.messages.replicas import (
     AlterPartitionPartition,
     AlterPartitionPartitionResult,
@@ -29,6 +30,7 @@ from bifrost.types import NodeId
 _log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
 _REFUSED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST})
 """Nothing has changed."""
 _OVERTAKEN: Final = frozenset(
@@ -66,6 +68,7 @@ class IsrChanges:
 
     async def run(self) -> None:
         """Ask, until `close`."""
+        retries = Retries(_PAUSE_S, _PAUSE_MAX_S)
         while not self._stopped:
             self._something_waits.clear()
             asked = {one: _state(leader) for one in self._waiting if (leader := one.leading) is not None}
@@ -77,10 +80,12 @@ class IsrChanges:
             try:
                 answer = await self._ask(request)
             except ApiError as error:
-                _log.warning("isr change not answered error=%s detail=%r", error.code.name, error.detail)
-                await asyncio.sleep(_PAUSE_S)
+                if retries.is_news(error):
+                    _log.warning("isr change not answered error=%s detail=%r", error.code.name, error.detail)
+                await asyncio.sleep(retries.pause_s())
                 self._again(asked)
                 continue
+            retries.succeeded()
             if self._on_answer(asked, answer):
                 await asyncio.sleep(_PAUSE_S)
 

@@ -34,7 +34,7 @@ class Blocks:
 
 def make() -> tuple[ProducerIds, Blocks]:
     blocks = Blocks()
-    return ProducerIds(blocks, NodeId(1), 42), blocks  # type: ignore[arg-type]
+    return ProducerIds(blocks, NodeId(1), lambda: 42), blocks  # type: ignore[arg-type]
 
 
 @on_loop

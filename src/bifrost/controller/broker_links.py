@@ -55,20 +55,25 @@ class BrokerLinks:
     async def _to(self, broker_id: int) -> PeerConnection:
         async with self._opening.setdefault(broker_id, asyncio.Lock()):
             broker = self._image().brokers.get(broker_id)
-            where = None if broker is None else self._endpoint(broker.endpoints)
-            if broker is None or where is None:
+            if broker is None or not broker.endpoints:
                 raise PeerError("nobody knows where it is")
             known = self._links.get(broker_id)
             if known is not None and known.connection.is_open and known.epoch == broker.epoch:
                 return known.connection
             if known is not None:
                 known.connection.close()
-            fresh = PeerConnection(self._client_id, answer_bytes_max=_ANSWER_BYTES_MAX)
-            await connect(self._transport, where.host, where.port, fresh, timeout_s=self._timeout_s)
-            self._links[broker_id] = _Link(broker.epoch, fresh)
+            epoch, fresh = broker.epoch, await self._connected(broker.endpoints)
+            self._links[broker_id] = _Link(epoch, fresh)
             return fresh
 
-    def _endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint | None:
-        """The listener that brokers use among themselves, where this node knows its name."""
-        named = [one for one in endpoints if one.listener == self._listener]
-        return next(iter(named or endpoints), None)
+    async def _connected(self, endpoints: Sequence[Endpoint]) -> PeerConnection:
+        """At the listener that brokers use among themselves, where this node knows its name, or else at the first of
+        them that can be reached: some may be for others only."""
+        failures = []
+        for one in sorted(endpoints, key=lambda one: one.listener != self._listener):
+            fresh = PeerConnection(self._client_id, answer_bytes_max=_ANSWER_BYTES_MAX)
+            try:
+                return await connect(self._transport, one.host, one.port, fresh, timeout_s=self._timeout_s)
+            except PeerError as error:
+                failures.append(str(error))
+        raise PeerError("; ".join(failures), unsent=True)

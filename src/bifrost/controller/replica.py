@@ -13,9 +13,9 @@ from functools import partial
 from itertools import chain
 from typing import Protocol
 
-from bifrost.controller.core.configs import config_note
+from bifrost.controller.core.configs import RESOURCES, config_note
 from bifrost.controller.core.delta import Delta
-from bifrost.controller.core.image import TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import ConfigChanged, MetadataRecord, UnreadableChangeError, decode_change
 from bifrost.controller.core.snapshot import Restoration
 from bifrost.errors import StorageError
@@ -186,8 +186,7 @@ def _log_notes(records: Iterable[MetadataRecord]) -> None:
         if isinstance(record, ConfigChanged) and record.value is not None:
             note = config_note(record)
             if note:
-                owner = "topic" if record.resource_type == TOPIC_RESOURCE else "broker"
                 _log.warning(
                     "config accepted %s=%s config=%s value=%s note=%s",
-                    owner, record.resource_name or "(all)", record.name, record.value, note,
+                    RESOURCES[record.resource_type], record.resource_name or "(all)", record.name, record.value, note,
                 )  # fmt: skip

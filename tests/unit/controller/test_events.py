@@ -11,7 +11,7 @@ from tests.unit.controller.stand_ins import apply, cluster_of, create_one, topic
 from bifrost.controller.core.config_changes import ConfigChange, ResourceChange, alter_configs
 from bifrost.controller.core.events import KINDS, EventId, events_of
 from bifrost.controller.core.heartbeats import Heartbeat, fence_broker, heartbeat
-from bifrost.controller.core.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import (
     ASKED,
     DIED,
@@ -179,6 +179,8 @@ def test_configs_are_told_and_secrets_are_not() -> None:
     assert told(image, *records) == [
         {"kind": "config.changed", "resource": "topic", "name": "t", "config": "segment.bytes", "value": "2000000"}
     ]
+    (group,) = told(image, ConfigChanged(GROUP_RESOURCE, "g", "consumer.session.timeout.ms", "50000"))
+    assert (group["resource"], group["name"]) == ("group", "g")
     (secret,) = told(image, ConfigChanged(BROKER_RESOURCE, "", "http.token", "hush"))
     assert (secret["resource"], secret["name"], secret["value"]) == ("broker", "", None)
 

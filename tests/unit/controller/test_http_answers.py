@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.unit.controller.stand_ins import apply, cluster_of, create, create_one
+from dataclasses import replace
 
+import pytest
+from tests.unit.controller.stand_ins import apply, cluster_of, commit, create, create_one, registration
+
+from bifrost.controller.core.brokers import register_broker
 from bifrost.controller.core.counts import PartitionCounts
 from bifrost.controller.core.heartbeats import fence_broker
-from bifrost.controller.core.image import MetadataImage
-from bifrost.controller.core.records import BrokerFenced, BrokerShuttingDown, PartitionChanged, TopicDeleted
+from bifrost.controller.core.image import GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.records import (
+    BrokerFenced,
+    BrokerShuttingDown,
+    ConfigChanged,
+    Endpoint,
+    PartitionChanged,
+    TopicDeleted,
+)
 from bifrost.controller.core.topics import NewTopic
 from bifrost.controller.http import changes, overview, views
 from bifrost.controller.http.access import Access
@@ -79,6 +89,32 @@ def test_leaders_are_told_with_where_they_are() -> None:
         (1, 1, "host1", 9092),
         (2, 2, "host2", 9092),
     ]
+
+
+def test_leaders_are_told_with_the_listener_that_is_asked_for_and_with_all_of_them() -> None:
+    """Programs on the host of a container reach another listener than those in the network of it."""
+    image = three_brokers()
+    at = (Endpoint("INTERNAL", "broker", 9092), Endpoint("EXTERNAL", "localhost", 29092))
+    double = replace(registration(2, start=2), endpoints=at)
+    commit(image, register_broker(image, double))
+    (inside,), (outside,) = (leaders(image, "orders", 2, name).leaders for name in (None, "EXTERNAL"))
+    assert ((inside.host, inside.port), (outside.host, outside.port)) == (("broker", 9092), ("localhost", 29092))
+    assert [(one.listener, one.port) for one in inside.endpoints] == [("INTERNAL", 9092), ("EXTERNAL", 29092)]
+    with pytest.raises(ApiError) as refused:
+        leaders(image, "orders", 2, "CONTROLLER")
+    assert (refused.value.code, refusal(refused.value).status) == (ErrorCode.LISTENER_NOT_FOUND, 404)
+
+
+def test_configs_of_groups_are_listed_with_those_of_topics() -> None:
+    image = three_brokers()
+    apply(image, [ConfigChanged(TOPIC_RESOURCE, "orders", "segment.bytes", "2000000")])
+    for group in ("a", "z"):
+        apply(image, [ConfigChanged(GROUP_RESOURCE, group, "consumer.session.timeout.ms", "50000")])
+    page = views.configs_page(image, "", 2)
+    shown = {"consumer.session.timeout.ms": "50000"}
+    assert (page.groups, page.topics) == ({"a": shown}, {"orders": {"segment.bytes": "2000000"}})
+    page = views.configs_page(image, page.next_after or "", 2)
+    assert (page.groups, page.topics, page.next_after) == ({"z": shown}, {}, None)
 
 
 def test_without_a_leader_one_has_to_wait_for_whoever_may_become_it() -> None:

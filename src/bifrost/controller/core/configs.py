@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import ConfigChanged
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings, TopicConfig, with_dynamic
@@ -14,6 +14,8 @@ from bifrost.settings.reading import check_dynamic
 from bifrost.settings.topic import check_override, check_together, topic_keys
 from bifrost.types import INTERNAL_TOPICS
 
+RESOURCES: Final = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker", GROUP_RESOURCE: "group"}
+"""What has configs, in a word."""
 VALUE_BYTES_MAX: Final = 32_767
 """Answers of DescribeConfigs before v4 hold no more. Kafka: ConfigurationControlManager.validateAlterConfig."""
 

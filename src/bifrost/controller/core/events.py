@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from bifrost.controller.core.image import TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.configs import RESOURCES
+from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import (
     DIED,
     LEFT,
@@ -226,7 +227,7 @@ def _config_changed(record: ConfigChanged) -> Event:
     hidden = key is not None and key.kind is Kind.PASSWORD
     return Event(
         kind="config.changed",
-        resource="topic" if record.resource_type == TOPIC_RESOURCE else "broker",
+        resource=RESOURCES[record.resource_type],
         name=record.resource_name,
         config=record.name,
         value=None if hidden else record.value,

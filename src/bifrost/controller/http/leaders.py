@@ -11,7 +11,7 @@ from bifrost.controller.core.configs import current_settings
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.state import Partition, Topic
 from bifrost.controller.core.unclean_elections import allows_unclean
-from bifrost.controller.http.views import LeadersView, LeaderView, TopicView, known_topic, topic_view
+from bifrost.controller.http.views import LeadersView, LeaderView, TopicView, endpoint_views, known_topic, topic_view
 from bifrost.errors import ApiError, ErrorCode
 from bifrost.settings import Settings
 
@@ -24,14 +24,17 @@ class WaitError(ApiError):
         self.waiting_for = waiting_for
 
 
-def leaders(image: MetadataImage, name: str, partition: int | None) -> LeadersView:
-    """The leaders of a topic, or of one partition of it. `WaitError`: of one that was asked for there is none."""
+def leaders(image: MetadataImage, name: str, partition: int | None, listener: str | None = None) -> LeadersView:
+    """The leaders of a topic, or of one partition of it, and where their listener of that name is, or their first.
+
+    `WaitError`: of a partition that was asked for there is none.
+    """
     topic = known_topic(image, name)
     if partition is not None and not 0 <= partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} has no partition {partition}")
     wanted = range(len(topic.partitions)) if partition is None else (partition,)
     check_led(topic, wanted)
-    return LeadersView([_leader(image, topic, number) for number in wanted], image.offset)
+    return LeadersView([_leader(image, topic, number, listener) for number in wanted], image.offset)
 
 
 def one_topic(image: MetadataImage, settings: Settings, name: str) -> TopicView:
@@ -82,10 +85,13 @@ def _any_of(brokers: Sequence[int]) -> str:
     return " or ".join(map(str, brokers))
 
 
-def _leader(image: MetadataImage, topic: Topic, number: int) -> LeaderView:
+def _leader(image: MetadataImage, topic: Topic, number: int, listener: str | None) -> LeaderView:
     state = topic.partitions[number]
     broker = image.brokers.get(state.leader)
-    where = broker.endpoints[0] if broker is not None and broker.endpoints else None
+    everywhere = [] if broker is None else endpoint_views(broker)
+    where = next((one for one in everywhere if listener in (None, one.listener)), None)
+    if where is None and everywhere:
+        raise ApiError(ErrorCode.LISTENER_NOT_FOUND, f"broker {state.leader} has no listener {listener}")
     return LeaderView(
         topic.name,
         number,
@@ -93,4 +99,5 @@ def _leader(image: MetadataImage, topic: Topic, number: int) -> LeaderView:
         state.leader_epoch,
         where.host if where is not None else None,
         where.port if where is not None else None,
+        everywhere,
     )

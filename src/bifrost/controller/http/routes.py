@@ -93,11 +93,13 @@ def read_routes(side: ClusterSide) -> APIRouter:
         return encoded(overview.SeqsView(await side.end_offsets(led), waiting, next_after))
 
     @router.get("/v1/leader", **answered_by(views.LeadersView, 400, 404, 503))
-    async def leader(topic: str, partition: Annotated[int | None, Query(ge=0)] = None) -> Response:
-        """Who leads a topic's partitions, or one of them. Never a leader of the past: an Odin that cannot know asks you
-        to wait."""
+    async def leader(
+        topic: str, partition: Annotated[int | None, Query(ge=0)] = None, listener: str | None = None
+    ) -> Response:
+        """Who leads a topic's partitions, or one of them, and where: at its listener of that name, or at its first.
+        Never a leader of the past: an Odin that cannot know asks you to wait."""
         await side.until_current()
-        return encoded(leaders.leaders(side.image, topic, partition))
+        return encoded(leaders.leaders(side.image, topic, partition, listener))
 
     @router.get("/v1/quorum", **answered_by(overview.QuorumView, 503))
     async def quorum() -> Response:

@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 import msgspec
 
-from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, TOPIC_RESOURCE, MetadataImage
+from bifrost.controller.core.image import BROKER_RESOURCE, EVERY_BROKER, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from bifrost.controller.core.records import NO_LEADER
 from bifrost.controller.core.state import Broker, Partition, Topic
 from bifrost.errors import ApiError, ErrorCode
@@ -76,6 +76,7 @@ class ConfigsView(msgspec.Struct):
     every_broker: Configs
     brokers: dict[str, Configs]
     topics: dict[str, Configs]
+    groups: dict[str, Configs]
     next_after: str | None
     metadata_offset: int
 
@@ -93,7 +94,10 @@ class LeaderView(msgspec.Struct):
     leader: int
     leader_epoch: int
     host: str | None
+    """Where it listens: at the listener that was asked for, or at its first."""
     port: int | None
+    endpoints: list[EndpointView]
+    """Everywhere it listens."""
 
 
 class LeadersView(msgspec.Struct):
@@ -103,8 +107,11 @@ class LeadersView(msgspec.Struct):
 
 def broker_view(broker: Broker) -> BrokerView:
     status = "fenced" if broker.fenced else "leaving" if broker.shutting_down else "alive"
-    endpoints = [EndpointView(one.listener, one.host, one.port, one.protocol) for one in broker.endpoints]
-    return BrokerView(broker.broker_id, status, broker.epoch, broker.rack, endpoints)
+    return BrokerView(broker.broker_id, status, broker.epoch, broker.rack, endpoint_views(broker))
+
+
+def endpoint_views(broker: Broker) -> list[EndpointView]:
+    return [EndpointView(one.listener, one.host, one.port, one.protocol) for one in broker.endpoints]
 
 
 def brokers_view(image: MetadataImage) -> BrokersView:
@@ -129,15 +136,17 @@ def topics_page(image: MetadataImage, after: str, limit: int) -> TopicsView:
 
 
 def configs_page(image: MetadataImage, after: str, limit: int) -> ConfigsView:
-    stored: dict[int, dict[str, Mapping[str, str]]] = {TOPIC_RESOURCE: {}, BROKER_RESOURCE: {}}
+    stored: dict[int, dict[str, Mapping[str, str]]] = {TOPIC_RESOURCE: {}, GROUP_RESOURCE: {}, BROKER_RESOURCE: {}}
     for (kind, name), configs in image.configs.items():
         if configs and kind in stored:
             stored[kind][name] = configs
-    names, next_after = names_after(stored[TOPIC_RESOURCE], after, limit)
+    all_topics, all_groups = stored[TOPIC_RESOURCE], stored[GROUP_RESOURCE]
+    names, next_after = names_after(all_topics | all_groups, after, limit)
     brokers = {name: _shown(one) for name, one in sorted(stored[BROKER_RESOURCE].items())}
     every = brokers.pop(EVERY_BROKER, {})
-    topics = {name: _shown(stored[TOPIC_RESOURCE][name]) for name in names}
-    return ConfigsView(every, brokers, topics, next_after, image.offset)
+    topics = {name: _shown(all_topics[name]) for name in names if name in all_topics}
+    groups = {name: _shown(all_groups[name]) for name in names if name in all_groups}
+    return ConfigsView(every, brokers, topics, groups, next_after, image.offset)
 
 
 def topic_configs(image: MetadataImage, name: str) -> ResourceConfigsView:

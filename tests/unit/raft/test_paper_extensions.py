@@ -159,6 +159,23 @@ def test_a_leader_that_stops_names_those_who_hold_most() -> None:
     assert [quorum[1].alive.message_for(peer, quorum.now_ms) for peer in quorum[1].voters] == [None] * 5
 
 
+@pytest.mark.parametrize("has_stood", [False, True])
+def test_whoever_stops_while_it_stands_for_election_counts_no_more_votes(has_stood: bool) -> None:
+    """It led during its own stop, and others had to find out that nobody was there."""
+    quorum = Quorum()
+    quorum.tick(1)
+    if has_stood:
+        quorum.send(1, 2, 3)
+    assert isinstance(quorum[1].alive.role, Candidate if has_stood else Prospective)
+    asked = quorum[1].alive.message_for(TWO, quorum.now_ms)
+    assert asked is not None
+    answer = quorum[2].answer(asked, quorum.now_ms)
+    quorum[1].run(quorum[1].alive.resign(quorum.now_ms))
+    quorum[1].take_answer(TWO, asked, answer, quorum.now_ms)
+    quorum.send(1)
+    assert isinstance(quorum[1].alive.role, Unattached)
+
+
 def test_whoever_is_named_first_does_not_wait() -> None:
     """KIP-595: the others do, each a little longer, and support it meanwhile."""
     quorum = Quorum()

@@ -302,13 +302,14 @@ class RaftNode:
         return self._done(Effects(), before)
 
     def resign(self, now_ms: float) -> Effects:
-        """This node stops. A leader names as successors those who hold most, if there are any."""
+        """This node stops. A leader names as successors those who hold most, if any. A candidate gives up."""
         before = self.state
-        if isinstance(self.role, Leader) and self.role.followers:
-            by_offset = sorted(self.role.followers.items(), key=lambda item: (-item[1].end_offset, item[0]))
-            successors = tuple(voter for voter, _ in by_offset)
+        if isinstance(self.role, Leader) and (held := self.role.followers):
+            successors = tuple(sorted(held, key=lambda voter: (-held[voter].end_offset, voter)))
             self.state = self.state._replace(leader=None)
             self.role = Resigned(self._election_deadline(now_ms), successors, dict.fromkeys(successors))
+        elif isinstance(self.role, Prospective | Candidate):
+            self._detach(self.epoch, now_ms)
         return self._done(Effects(), before)
 
     # Transitions

@@ -187,7 +187,7 @@ class Nemesis:
         victim.heal_disk()
 
     async def _slow_disk(self, victim: ClusterMachine) -> None:
-        victim.slow_disk((0.001, self._rng.choice((0.1, 1.0))))
+        victim.slow_disk((0.001, self._rng.choice((0.1, 3.0))))
         await self._for_a_while()
         victim.slow_disk(victim.usual_disk_delay_s)
 

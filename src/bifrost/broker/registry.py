@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -25,6 +24,7 @@ from bifrost.broker.connection import NOTHING, WRITES, Buffers, Connection, Repl
 from bifrost.broker.context import Broker, Context, ControllerContext, Host, RequestContext
 from bifrost.broker.odin import Odin
 from bifrost.broker.quotas.client_quotas import ClientQuotas
+from bifrost.broker.request_time import in_time
 from bifrost.broker.throttling import passed_on, told_to_wait
 from bifrost.errors import ApiError, ErrorCode, ProtocolError, StorageError
 from bifrost.peers.names import node_name
@@ -45,7 +45,6 @@ from bifrost.protocol.wire import Buffer
 log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 8 << 10
-_OF_TOPICS = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.ALTER_PARTITION_REASSIGNMENTS}
 
 RawHandler = Callable[[Any, Connection, RequestHeader, memoryview, int], Buffers | Reply | None]
 Handler = Callable[[Any, Any], Message | bytes | Awaitable[Message | bytes]]
@@ -129,7 +128,7 @@ def admin_api(
 
     def register(handler: Handler) -> Handler:
         answer = on_error or _default_error(key)
-        within = wraps(handler)(lambda ctx, request: _in_time(handler(ctx, request), request))
+        within = wraps(handler)(lambda ctx, request: in_time(handler(ctx, request), request))
         decide = within if timed else handler
         here = _starter(decide, answer, ControllerContext)
 
@@ -162,19 +161,6 @@ def _starter(handler: Handler, on_error: ErrorAnswer, kind: Callable[..., Contex
     return start
 
 
-async def _in_time(answer: Any, request: Any) -> Any:
-    """Kafka: ControllerRequestContext.requestTimeoutMsToDeadlineNs. Without any time nothing is done, as there; what
-    names no topic, or none once, is nothing to do."""
-    limit_s: float | None = request.timeout_ms / 1000
-    if request.api in _OF_TOPICS and 1 not in Counter(one.name for one in request.topics).values():
-        limit_s = None
-    try:
-        return await asyncio.wait_for(answer, limit_s)
-    except TimeoutError:
-        detail = f"not answered within {request.timeout_ms} ms; it may be done all the same"
-        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
-
-
 def _pass_on(
     on_error: ErrorAnswer,
     odin: Odin,
@@ -189,7 +175,7 @@ def _pass_on(
     request, _ = _reader(header.api_key, header.api_version)(frame, at)
     reply = Reply(connection)
     answer = odin.forward(bytes(frame), connection.peer)
-    pending = asyncio.ensure_future(_in_time(answer, request) if timed else answer)
+    pending = asyncio.ensure_future(in_time(answer, request) if timed else answer)
     reply.cancel = pending.cancel
 
     def finish(done: asyncio.Future[bytes]) -> None:

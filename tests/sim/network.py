@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from tests.sim.loop import SimLoop
@@ -18,6 +18,10 @@ from tests.sim.trace import Trace, brief
 from tests.sim.ways import Ways
 
 Door = tuple[Callable[[], asyncio.BaseProtocol], Process | None]
+Ear = Callable[[Any], object]
+"""Is told of all that is written on a connection."""
+Spy = Callable[[str, tuple[str, int]], Awaitable[Ear]]
+"""Is told before a machine connects to an address."""
 
 _PIECES = (7, 64, 1000, 20_000, 1 << 20, 1 << 20, 1 << 20)
 _LATENCY_S = (0.00005, 0.003)
@@ -38,6 +42,7 @@ class SimNetwork:
         """Nobody can connect; open links go on."""
         self.links: list[Link] = []
         self.ways = Ways()
+        self.spy: Spy | None = None
         self._doors: dict[tuple[str, int], Door] = {}
         self._next_port = 10_000
         self._links_made = 0
@@ -120,7 +125,11 @@ class MachineTransport:
         return await self._network.listen(host, port, protocol, backlog=backlog)
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> SimTransport:
-        return await self._network.connect(host, port, protocol, self._host)
+        spy = self._network.spy
+        ear = None if spy is None else await spy(self._host, (host, port))
+        transport = await self._network.connect(host, port, protocol, self._host)
+        transport.ear = ear
+        return transport
 
     def host_name(self) -> str:
         return self._host
@@ -198,6 +207,7 @@ class SimTransport(asyncio.Transport):
         self.owner = owner
         self.lost = False
         self.stalled = False
+        self.ear: Ear | None = None
         self._link = link
         self._network = link.network
         self._protocol: Any = protocol
@@ -247,6 +257,8 @@ class SimTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self._closing:
             return
+        if self.ear is not None:
+            self.ear(data)
         self._pending += data
         if len(self._pending) > self._high and not self._writing_paused:
             self._writing_paused = True

@@ -19,11 +19,11 @@ from tests.sim.cluster.copies import Batch, Key
 
 
 class Asked(NamedTuple):
-    """Who asked for a change of ISRs, and as the leader of which epoch of each partition."""
+    """Who asked for a change of ISRs, and which state of each partition it knew: leader epoch and partition epoch."""
 
     broker: int
     broker_epoch: int
-    leader_epochs: dict[Key, int]
+    known: dict[Key, tuple[int, int]]
 
 
 class Promise(NamedTuple):
@@ -78,8 +78,9 @@ class FencingJudge:
             if isinstance(record, PartitionChanged):
                 key = (record.topic_id.hex(), record.partition)
                 state = self._committed.topics_by_id[record.topic_id].partitions[record.partition]
-                if (state.leader, state.leader_epoch) != (asked.broker, asked.leader_epochs.get(key)):
-                    return f"broker {asked.broker} asks as leader of {asked.leader_epochs.get(key)}, {key} is {state}"
+                known = asked.known.get(key)
+                if state.leader != asked.broker or (state.leader_epoch, state.partition_epoch) != known:
+                    return f"broker {asked.broker} asks as the leader of {known}, {key} is {state}"
         return ""
 
     def is_superseded(self, key: Key, epoch: int) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.sim.cluster.layout import DATA, METADATA
+from tests.sim.cluster.repeats import Repeats
 from tests.sim.cluster.world import ClusterMachine, ClusterWorld
 from tests.sim.network import CLIENTS
 from tests.sim.ways import Way
@@ -34,12 +35,12 @@ KINDS = (
     "fail_disk",
     "lose_metadata",
 )
-BY_NAME = ("leave_words_behind",)
-"""These take longer than a run has time for, unless it has nothing else."""
+LATE = ("leave_words_behind", "repeat_requests")
+"""What is said arrives when it is not true any more. Drawn apart from the others, and less often."""
 
 
 class Nemesis:
-    """Does harm, then makes it good again."""
+    """Does harm, then makes it good again. To be made before nodes connect: it may want to hear what they say."""
 
     def __init__(self, world: ClusterWorld, kinds: Sequence[str] | None = None) -> None:
         self._world = world
@@ -48,11 +49,16 @@ class Nemesis:
         self._faults = rng.randint(5, 15)
         self._lasts_s = rng.choice((0.3, 2.0, 5.0))
         self._kinds = rng.sample(KINDS, rng.randint(1, 6))
+        apart = Random(f"{world.seed} late words")
+        self._kinds += [kind for kind in LATE if apart.random() < 0.15]
         self._under_way: list[asyncio.Task[None]] = []
         self.is_done = False
         if kinds is not None:
             self._kinds, self._faults = list(kinds), 15
             self._pause_s = min(self._pause_s, 1.0)
+        self._repeats = Repeats(world.network, apart)
+        if "repeat_requests" in self._kinds:
+            world.network.spy = self._repeats.precede
 
     async def run(self) -> None:
         """All faults of this run; the world is sound again when it returns."""
@@ -117,6 +123,13 @@ class Nemesis:
         await asyncio.sleep(self._world.timing.session_ms / 1000 * 1.5)
         for link in links:
             link.resume()
+
+    async def _repeat_requests(self, victim: ClusterMachine) -> None:
+        """What it has asked others, or they it, at any time before."""
+        requests = self._repeats.some(victim.host)
+        for request in requests:
+            await asyncio.sleep(self._rng.choice((0.0, 0.003, 0.1, 0.1 * self._lasts_s)))
+            self._repeats.repeat(request)
 
     async def _lose_metadata(self, victim: ClusterMachine) -> None:
         """Never that of a second voter before the first has caught up: then a majority would know too little. And it

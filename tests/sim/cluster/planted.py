@@ -8,16 +8,18 @@ seeds that find each; when a change moves what seeds do,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from bifrost.broker.connection import Connection
 from bifrost.broker.odin import Odin
 from bifrost.controller import broker_watch, snapshots
 from bifrost.controller.core import heartbeats
 from bifrost.controller.core.brokers import check_registered
 from bifrost.controller.core.delta import Delta
+from bifrost.controller.core.heartbeats import Heartbeat, HeartbeatAnswer
 from bifrost.controller.core.image import MetadataImage
 from bifrost.controller.core.records import MetadataRecord, TopicDeleted
 from bifrost.controller.core.snapshot import image_records
@@ -177,6 +179,17 @@ def fence_by_any_connection() -> Plant:
     return patch.object(Odin, "_on_silence", on_silence)
 
 
+def believe_late_words() -> Plant:
+    """Where a broker was last heard is where it is, though it may have left that connection for another long ago."""
+    heartbeat = Odin.heartbeat
+
+    def credulous(self: Odin, asked: Heartbeat, connection: Connection | None) -> Awaitable[HeartbeatAnswer]:
+        self._beats.pop(asked.broker_id, None)
+        return heartbeat(self, asked, connection)
+
+    return patch.object(Odin, "heartbeat", credulous)
+
+
 def lead_for_ever() -> Plant:
     """A controller that does not lead the quorum any more goes on answering."""
     on_change = Odin._on_change
@@ -223,5 +236,9 @@ PLANTED = {
     "promise-when-deposed": _of_copies(copies.promise_when_deposed, "acknowledged, not kept", "acknowledged too early"),
     "agree-with-anybody": Planted(
         copies.agree_with_anybody, ("granted to a fenced broker",), ("pause",), about="copies"
+    ),
+    "believe-late-words": Planted(believe_late_words, ("needless fence",), ("repeat_requests", "cut_links")),
+    "take-old-isrs": Planted(
+        copies.take_old_isrs, ("granted to a fenced broker",), ("repeat_requests", "cut_one_way"), about="copies"
     ),
 }

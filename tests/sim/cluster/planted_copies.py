@@ -119,3 +119,14 @@ def agree_with_anybody() -> Iterator[None]:
         patch.object(partition_changes, "_check_isr", lambda image, state, asked: None),
     ):
         yield
+
+
+def take_old_isrs() -> Plant:
+    """A controller takes what a leader asked for before the ISR was changed, if it still leads in the same epoch."""
+    check = partition_changes._check_epochs
+
+    def lenient(state: metadata.Partition, asked: partition_changes.IsrChange, broker_id: int) -> None:
+        known = min(asked.partition_epoch, state.partition_epoch)
+        check(msgspec.structs.replace(state, partition_epoch=known), asked, broker_id)
+
+    return patch.object(partition_changes, "_check_epochs", lenient)

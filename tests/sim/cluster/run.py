@@ -15,12 +15,12 @@ from contextlib import nullcontext
 from typing import NamedTuple
 
 from tests.sim.cluster.layout import KINDS as LAYOUTS
-from tests.sim.cluster.nemesis import BY_NAME, KINDS
+from tests.sim.cluster.nemesis import KINDS, LATE
 from tests.sim.cluster.planted import PLANTED
 from tests.sim.cluster.scenario import Outcome, simulate
 from tests.sim.cluster.work import WORK
 
-FAULTS = (*KINDS, *BY_NAME)
+FAULTS = (*KINDS, *LATE)
 MODULE = "python -m tests.sim.cluster.run"
 _EVIDENCE_MAX = 5
 _LINE_EVERY = 50

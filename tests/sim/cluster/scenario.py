@@ -74,6 +74,7 @@ async def _play_until_broken(world: ClusterWorld, about: str, faults: Sequence[s
 
 
 async def _play(world: ClusterWorld, about: str, faults: Sequence[str] | None) -> None:
+    nemesis = Nemesis(world, faults)
     for machine in world.cluster:
         machine.keep_up()
     if not await _in_peace(world, "the cluster does not form", _converged(world)):
@@ -81,7 +82,6 @@ async def _play(world: ClusterWorld, about: str, faults: Sequence[str] | None) -
     work = WORK[about](world)
     if not await _in_peace(world, "topics are not created", work.prepare()):
         return
-    nemesis = Nemesis(world, faults)
     work.begin(lambda: not nemesis.is_done)
     await nemesis.run()
     if not await _in_peace(world, "the cluster does not heal", _converged(world)):

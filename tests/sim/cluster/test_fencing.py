@@ -52,9 +52,14 @@ class Court:
         self.commit(PartitionChanged(TOPIC, 0, leader=2, isr=(2, 3)), BrokerFenced(1, 0))
 
     def ask(
-        self, broker: int, broker_epoch: int, leader_epoch: int, change: Sequence[MetadataRecord] = (SMALLER,)
+        self,
+        broker: int,
+        broker_epoch: int,
+        leader_epoch: int,
+        change: Sequence[MetadataRecord] = (SMALLER,),
+        partition_epoch: int = 0,
     ) -> None:
-        self.judge.asks(encode_change(change), Asked(broker, broker_epoch, {KEY: leader_epoch}))
+        self.judge.asks(encode_change(change), Asked(broker, broker_epoch, {KEY: (leader_epoch, partition_epoch)}))
 
 
 def test_what_a_fenced_leader_acknowledges_is_held_by_those_who_lead_already() -> None:
@@ -106,6 +111,16 @@ def test_an_isr_is_changed_for_whoever_leads_and_for_nobody_else(
     court.commit(SMALLER)
     assert court.found == ([] if is_fine else ["granted to a fenced broker"])
     assert court.judge.seen["ISRs changed"] == 1
+
+
+def test_who_has_not_heard_of_the_last_change_is_not_granted_another() -> None:
+    court = Court()
+    court.ask(1, 1, 0)
+    court.commit(SMALLER)
+    again = PartitionChanged(TOPIC, 0, isr=(1, 2, 3))
+    court.ask(1, 1, 0, (again,))
+    court.commit(again)
+    assert court.found == ["granted to a fenced broker"]
 
 
 def test_what_counts_is_the_log_before_the_change_and_not_what_was_so_when_it_was_asked_for() -> None:

@@ -148,6 +148,9 @@ class Watching:
     # Brokers
 
     def heard(self, odin: Odin, asked: Heartbeat, connection: Connection | None) -> None:
+        """Not of what is repeated: that tells nothing of who lives now."""
+        if connection is not None and connection.transport.peer.owner is None:  # type: ignore[attr-defined]
+            return
         self._beats[self.life, asked.broker_id] = Beat(asked.broker_epoch, connection, self._now())
 
     def counts(self, _: BrokerSessions, broker_id: int, epoch: int, *__: object, **___: object) -> None:
@@ -182,7 +185,7 @@ class Watching:
 
 def _is_process_behind(connection: Connection) -> bool:
     owner = connection.transport.peer.owner  # type: ignore[attr-defined]
-    return owner is None or bool(owner.alive)
+    return bool(owner.alive)
 
 
 def fingerprint(image: MetadataImage) -> int:

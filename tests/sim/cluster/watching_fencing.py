@@ -43,11 +43,13 @@ class WatchingFencing:
         self._judge.commits(entry.offset, value, decode_change(value) if value else ())
 
     def decided(self, records: Sequence[Any], wanted: Any, broker: int, broker_epoch: int) -> None:
-        epochs = {
-            (topic.topic_id.hex(), one.partition): one.leader_epoch for topic in wanted for one in topic.partitions
+        known = {
+            (topic.topic_id.hex(), one.partition): (one.leader_epoch, one.partition_epoch)
+            for topic in wanted
+            for one in topic.partitions
         }
         for part in in_changes(records):
-            self._judge.asks(encode_change(part), Asked(broker, broker_epoch, epochs))
+            self._judge.asks(encode_change(part), Asked(broker, broker_epoch, known))
 
     def leads(self, partition: Partition, epoch: int, *_: object) -> None:
         if partition.leading is None or partition.leading.epoch != epoch:

@@ -49,6 +49,7 @@ compat: $(READY) ## real clients and Apache Kafka as oracle only
 # The quorum's cores alone play hundreds of seeds while a cluster plays one, so they are given ten for each.
 sim: $(READY) ## the simulator: lone nodes, clusters, and the cores of the quorum: make sim SEEDS=1000 [FIRST=seed]; with ARGS lone nodes only
 	$(BIN)/python -m tests.sim.run --seeds $(SEEDS) --first $(FIRST) $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.sim.run --compacted --seeds $(SEEDS) --first $(FIRST))
 	$(if $(ARGS),,$(BIN)/python -m tests.sim.cluster.run --seeds $(SEEDS) --first $(FIRST))
 	$(if $(ARGS),,$(BIN)/python -m tests.sim.quorum.run --seeds $(SEEDS)0 --first $(FIRST)0)
 

@@ -17,3 +17,5 @@ class Bug(NamedTuple):
     """Anomalies of which at least one is seen."""
     groups: tuple[str, ...] = ()
     """The kinds of groups that take part."""
+    is_compacted: bool = False
+    """Whether topics are compacted; then nobody else takes part."""

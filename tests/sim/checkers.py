@@ -11,13 +11,17 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from tests.sim.anomaly import Anomaly
+from tests.sim.compacted.checkers import COMPACTED_CHECKERS
 from tests.sim.crowd.checkers import GROUP_CHECKERS
 from tests.sim.history import (
     Acknowledged,
+    CompactedEnd,
     Complaint,
+    Crashed,
     EndSeen,
     Forgotten,
     History,
@@ -150,11 +154,13 @@ def nonmonotone_polls(history: History) -> list[Anomaly]:
 
 
 def skipped_polls(history: History) -> list[Anomaly]:
-    """An answer that leaves records out."""
+    """An answer that leaves records out, which only a cleaning may have taken."""
+    compacted = {event.place for event in history.of(CompactedEnd)}
     return [
         Anomaly("skipped poll", str(event.place), f"{event.reader} asked for {event.fetch_offset}, got {offsets}")
         for event, offsets in _answers(history)
-        if offsets[0] > event.fetch_offset or any(b > a + 1 for a, b in pairwise(offsets))
+        if event.place not in compacted
+        and (offsets[0] > event.fetch_offset or any(b > a + 1 for a, b in pairwise(offsets)))
     ]
 
 
@@ -193,8 +199,13 @@ def watermarks_went_back(history: History) -> list[Anomaly]:
 
 
 def forgotten_producers(history: History) -> list[Anomaly]:
-    """A producer whose next sequence was refused, although no loss of power can have taken the one before."""
+    """A producer whose next sequence was refused, although no loss of power can have taken the one before.
+
+    Where batches go, all that is known of them once a node has started again is what the last one of a producer tells.
+    """
     losses = history.losses()
+    compacted = {event.place for event in history.of(CompactedEnd)}
+    first_end = min((event.at for event in history.of(Crashed)), default=inf)
     found = []
     for event in history.of(Forgotten):
         last_loss = max((loss for loss in losses if loss < event.at), default=None)
@@ -203,7 +214,7 @@ def forgotten_producers(history: History) -> list[Anomaly]:
             for ack in history.of(Acknowledged)
             if ack.at < event.asked_at
         )
-        if not excused:
+        if not excused and not (event.place in compacted and first_end < event.at):
             detail = f"{event.producer} at {event.at:.3f}: {event.detail}"
             found.append(Anomaly("forgotten producer", str(event.place), detail))
     return found
@@ -258,6 +269,7 @@ CHECKERS: tuple[Callable[[History], list[Anomaly]], ...] = (
     repeated_producer_ids,
     unstable_ends,
     lost_metadata,
+    *COMPACTED_CHECKERS,
     *GROUP_CHECKERS,
 )
 

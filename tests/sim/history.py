@@ -166,6 +166,16 @@ class ReadBack(NamedTuple):
     records: tuple[tuple[int, Value], ...]
 
 
+class CompactedEnd(NamedTuple):
+    """The same for a partition that is compacted, and may not begin with the first offset."""
+
+    at: float
+    place: Place
+    start_offset: int
+    end_offset: int
+    records: tuple[tuple[int, Value], ...]
+
+
 class Complaint(NamedTuple):
     """Something that must never happen was seen where it happened: a bug, a broken promise, a wait without end."""
 
@@ -201,6 +211,7 @@ Event = (
     | TopicsListed
     | Crashed
     | ReadBack
+    | CompactedEnd
     | Complaint
     | GroupEvent
 )

@@ -148,7 +148,8 @@ class SimLoop(asyncio.SelectorEventLoop):
         self.call_later(self._delay(job), _deliver if job.is_done else self._advance, job, done)
 
     def _delay(self, job: Job) -> float:
-        assert job.process is not None, "only simulated processes have threads"
+        if job.process is None:
+            raise RuntimeError("only simulated processes have threads")
         return self._rng.uniform(*job.process.disk_delay_s)
 
 

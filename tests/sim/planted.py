@@ -21,6 +21,7 @@ from bifrost.log.producers import ProducerStates
 from bifrost.replication.core.leader import Effects, PartitionLeader
 from bifrost.replication.partition import Partition
 from tests.sim.bug import Bug
+from tests.sim.compacted.planted import COMPACTED_PLANTED
 from tests.sim.crowd.planted import GROUP_PLANTED
 from tests.sim.storage import SimDisk
 
@@ -103,4 +104,5 @@ PLANTED = {
     "forget-producers": Bug(forget_producers, "ack", ("kill", "slow_disk"), ("duplicate",)),
     "keep-torn-tails": Bug(keep_torn_tails, "os", _POWER, ("node failed", "not served", "corrupt batch")),
     **GROUP_PLANTED,
+    **COMPACTED_PLANTED,
 }

@@ -47,6 +47,10 @@ class Batch:
 class Producer(Client):
     """What all producers share: making batches and requests out of thin air, at least as many as they are told."""
 
+    sizes = (0, 20, 200, 1500)
+    """Of values, about."""
+    key_of: Callable[[Value], bytes | None] = staticmethod(lambda value: None)
+
     def __init__(
         self, name: str, network: SimNetwork, history: History, seed: str, topics: Sequence[Topic], batches: int
     ) -> None:
@@ -106,7 +110,7 @@ class Producer(Client):
         sequences[topic.place(partition)] = sequence + count
         now_ms = EPOCH_MS + int(self.loop.time() * 1000)
         data = encode_batch(
-            [(now_ms, None, encode_value(value, rng.choice((0, 20, 200, 1500))), ()) for value in values],
+            [(now_ms, self.key_of(value), encode_value(value, rng.choice(self.sizes)), ()) for value in values],
             codec=rng.choice((Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4)),
             producer_id=producer_id,
             producer_epoch=epoch,

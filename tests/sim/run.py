@@ -35,6 +35,8 @@ class Task(NamedTuple):
     """The name of a bug, which also says what kind of run shows it."""
     groups: tuple[str, ...] | None = None
     """Kinds of groups, for a run that has nothing else; or none of them. If not given, the seed decides."""
+    is_compacted: bool = False
+    """Whether it is about topics that are compacted, and nothing else."""
 
 
 class Verdict(NamedTuple):
@@ -50,9 +52,10 @@ def play(task: Task) -> Verdict:
     """One run, in a worker process."""
     bug = PLANTED[task.planted] if task.planted is not None else None
     faults, groups = (bug.faults, bug.groups) if bug is not None else (None, task.groups)
+    is_compacted = bug.is_compacted if bug is not None else task.is_compacted
     with bug.plant() if bug is not None else nullcontext():
         try:
-            outcome = simulate(task.seed, task.policy, faults=faults, groups=groups)
+            outcome = simulate(task.seed, task.policy, faults=faults, groups=groups, is_compacted=is_compacted)
         except Exception:  # noqa: BLE001  # the simulator itself failed: that is a result, too
             return Verdict(task, [traceback.format_exc()], 0.0, 0)
     return Verdict(task, list(map(str, outcome.anomalies)), outcome.virtual_s, outcome.acknowledged)
@@ -62,12 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     groups = parse_groups(options.groups)
     if options.trace:
-        return _trace(Task(options.first, options.policy or POLICIES[0], None, groups))
+        return _trace(Task(options.first, options.policy or POLICIES[0], None, groups, options.compacted))
     policies = [options.policy] if options.policy else POLICIES
     if options.planted:
         policies = [PLANTED[options.planted].policy]
     seeds = range(options.first, options.first + options.seeds)
-    tasks = [Task(seed, policy, options.planted, groups) for seed, policy in product(seeds, policies)]
+    tasks = [
+        Task(seed, policy, options.planted, groups, options.compacted) for seed, policy in product(seeds, policies)
+    ]
     started = time.monotonic()
     verdicts = _play_all(tasks, options.jobs, Console(stderr=True, soft_wrap=True))
     took_s = time.monotonic() - started
@@ -98,6 +103,7 @@ def report(verdict: Verdict) -> str:
     """A failed run: some of what is wrong, and how to see it again."""
     task = verdict.task
     groups = f" --groups {'+'.join(task.groups) or NO_GROUPS}" if task.groups is not None else ""
+    groups += " --compacted" if task.is_compacted else ""
     return "\n".join(
         [
             f"seed {task.seed} with flush.policy={task.policy}{groups} failed:",
@@ -117,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--planted", choices=sorted(PLANTED), help="plant this bug and see which seeds find it")
     groups = f"nothing but groups of these kinds, such as {'+'.join(KINDS)}; or {NO_GROUPS}, or as {DRAWN} by the seed"
     parser.add_argument("--groups", default=DRAWN, help=groups)
+    parser.add_argument("--compacted", action="store_true", help="nothing but topics that are compacted")
     parser.add_argument("--trace", action="store_true", help="play the first seed alone and tell everything")
     return parser
 
@@ -151,7 +158,9 @@ def _trace(task: Task) -> int:
         level=logging.DEBUG, stream=sys.stdout, format="         log %(levelname)s %(name)s %(message)s"
     )
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-    outcome = simulate(task.seed, task.policy, groups=task.groups, tell=sys.stdout.write)
+    outcome = simulate(
+        task.seed, task.policy, groups=task.groups, is_compacted=task.is_compacted, tell=sys.stdout.write
+    )
     print(f"seed {task.seed} {task.policy} digest {outcome.digest} after {outcome.virtual_s:.3f} virtual seconds")
     for problem in outcome.anomalies:
         print(problem)

@@ -16,6 +16,7 @@ from tests.sim.admins import Admin, Observer
 from tests.sim.anomaly import Anomaly
 from tests.sim.checkers import judge
 from tests.sim.client import TROUBLE, Topic
+from tests.sim.compacted import scenario as compacted
 from tests.sim.consumers import Consumer, read_all
 from tests.sim.crowd.crowd import Crowd
 from tests.sim.history import Acknowledged, History, Polled, ReadBack, Value
@@ -57,13 +58,16 @@ def simulate(
     *,
     faults: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
+    is_compacted: bool = False,
     tell: Callable[[str], object] | None = None,
 ) -> Outcome:
     """Play the seed and judge it. The same arguments give the same digest, in any process.
 
-    Who names `groups` wants to see these kinds of them and nobody else; if not, the seed decides.
+    Who names `groups` wants to see these kinds of them and nobody else; if not, the seed decides. With `is_compacted`
+    there are topics that are compacted, and nothing else.
     """
-    world = LoneWorld(f"{seed} {policy}", policy, tell)
+    name = f"{seed} {policy}"
+    world = LoneWorld(name, policy, tell, compacted.cleaner_settings(name) if is_compacted else None)
     logger = logging.getLogger("bifrost")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1 if tell is None else logging.DEBUG)
@@ -71,11 +75,13 @@ def simulate(
     try:
         asyncio.set_event_loop(world.loop)
         with _low_limits(Random(f"{world.seed} limits")), patch.object(flush_job, "Lock", world.loop.hands.lock):
-            world.loop.run_until_complete(_play(world, faults, groups))
+            work = compacted.play(world, faults, _in_peace) if is_compacted else _play(world, faults, groups)
+            world.loop.run_until_complete(work)
         acknowledged = sum(len(event.values) for event in world.history.of(Acknowledged))
         virtual_s, digest = world.loop.time(), world.trace.digest
     finally:
         world.close()
+        compacted.forget_cleanings()
         asyncio.set_event_loop(None)
         gc.enable()
         logger.setLevel(level)

@@ -28,14 +28,18 @@ FOUND_BY = {
     "overlook-a-partition": (4, 0, 1, 2),
     "forget-followers": (4, 0, 1, 3),
     "immortal-members": (1, 0, 2, 3),
+    "clean-too-much": (0, 1, 3, 4),
+    "keep-old-segments": (5, 10, 2),
 }
 """The first is the one that finds it. A change of the code may move what seeds do: the others are to spare."""
 
 
 @cache
-def anomalies(seed: int, policy: str, faults: tuple[str, ...], groups: tuple[str, ...]) -> list[Anomaly]:
+def anomalies(
+    seed: int, policy: str, faults: tuple[str, ...], groups: tuple[str, ...], is_compacted: bool
+) -> list[Anomaly]:
     """Of the node as it is: one run serves for several bugs."""
-    return simulate(seed, policy, faults=faults, groups=groups).anomalies
+    return simulate(seed, policy, faults=faults, groups=groups, is_compacted=is_compacted).anomalies
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -43,9 +47,9 @@ def test_a_planted_bug_makes_its_seed_fail(name: str) -> None:
     bug = PLANTED[name]
     kinds: set[str] = set()
     for seed in FOUND_BY[name]:
-        assert anomalies(seed, bug.policy, bug.faults, bug.groups) == []
+        assert anomalies(seed, bug.policy, bug.faults, bug.groups, bug.is_compacted) == []
         with bug.plant():
-            outcome = simulate(seed, bug.policy, faults=bug.faults, groups=bug.groups)
+            outcome = simulate(seed, bug.policy, faults=bug.faults, groups=bug.groups, is_compacted=bug.is_compacted)
         kinds = {anomaly.kind for anomaly in outcome.anomalies}
         if kinds & set(bug.shown_by):
             return

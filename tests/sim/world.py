@@ -72,8 +72,15 @@ class World:
 class LoneWorld(World):
     """One machine, whose node is a whole cluster."""
 
-    def __init__(self, seed: str, policy: str, tell: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self,
+        seed: str,
+        policy: str,
+        tell: Callable[[str], object] | None = None,
+        more_settings: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(seed, survives_power_loss=policy == "ack", tell=tell)
+        self._more_settings = more_settings or {}
         disk = SimDisk(self.loop.hands, Random(f"{seed} disk"), self.trace)
         self.directories = ["/a"] if self.rng.random() < 0.6 else ["/a", "/b"]
         settings = self._settings(policy)
@@ -94,5 +101,6 @@ class LoneWorld(World):
                 "max.incremental.fetch.session.cache.slots": str(self.rng.choice((1, 1000))),
             }
             | group_settings(self.seed)
+            | self._more_settings
         )
         return settings

@@ -47,7 +47,7 @@ class Batch:
 class Producer(Client):
     """What all producers share: making batches and requests out of thin air, at least as many as they are told."""
 
-    sizes = (0, 20, 200, 1500)
+    sizes: tuple[int, ...] = (0, 20, 200, 1500)
     """Of values, about."""
     key_of: Callable[[Value], bytes | None] = staticmethod(lambda value: None)
 

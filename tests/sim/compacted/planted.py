@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from bifrost.log import segments
 from bifrost.log.cleaning import worker
+from bifrost.log.cleaning.filter import note_keys
 from bifrost.log.cleaning.offset_map import OffsetMap
 from bifrost.log.cleaning.swap import swap_in
 from bifrost.protocol.batch import BatchHeader
@@ -16,7 +17,6 @@ from tests.sim.bug import Bug
 
 def clean_too_much() -> AbstractContextManager[Any]:
     """Of a key that was written last in the last batch that is cleaned, nothing is left."""
-    note_keys = worker.note_keys
 
     def eager(offsets: OffsetMap, batch: memoryview, header: BatchHeader, first: int) -> None:
         note_keys(offsets, batch, header, first)

@@ -176,6 +176,9 @@ class BrokerWatch:
             return SILENT
         try:
             is_gone = await asyncio.wait_for(self._is_gone(start.broker_id), _LOOK_S)
+            if is_gone is False:  # a process that ends closes its doors one after the other, perhaps this one last
+                await asyncio.sleep(_GLANCE_S)
+                is_gone = await asyncio.wait_for(self._is_gone(start.broker_id), _LOOK_S)
         except TimeoutError:
             return SILENT
         if is_gone is False and self._sessions.on_still_there(*start, self._now_ms(), grace_ms=_GRACE_MS):

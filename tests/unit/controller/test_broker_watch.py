@@ -144,6 +144,19 @@ def test_a_broker_has_died_if_nobody_listens_where_its_connection_came_from(gone
     play(story)
 
 
+def test_a_broker_whose_doors_close_one_after_the_other_has_died_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bifrost.controller.broker_watch._GRACE_MS", 60_000)  # nobody waits for that
+
+    async def story() -> None:
+        async with watched() as it:
+            looks = iter((False, True))
+            it.is_gone = lambda: _soon(next(looks))
+            it.watch.on_connection_lost(1, await it.joined(1))
+            assert await it.fenced() == [BrokerFenced(1, DIED)]
+
+    play(story)
+
+
 def test_a_broker_that_cannot_be_looked_for_is_fenced_all_the_same() -> None:
     async def story() -> None:
         async with watched() as it:

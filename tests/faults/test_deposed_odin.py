@@ -21,7 +21,6 @@ CERTAIN = (
 """What is said there is so, or nothing is said."""
 SETTINGS = {
     "http.listener": "127.0.0.1:0",
-    "controller.quorum.fetch.timeout.ms": 1000,
     "controller.quorum.request.timeout.ms": 1000,  # every answer that nobody can give takes this long
 }
 OTHERS = {"everybody": (*BROKERS, *ODINS), "the other Odins": ODINS}

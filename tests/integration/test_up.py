@@ -35,9 +35,9 @@ def nodes(data: Path) -> dict[str, dict[str, Any]]:
 def lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return not Path("/proc").is_dir() or "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc").is_dir() else True
 
 
 @pytest.fixture

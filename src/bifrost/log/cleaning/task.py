@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bifrost.log.disk import Disk
 from bifrost.log.scan import DamagedBatchError
@@ -12,6 +12,9 @@ from bifrost.log.scan import DamagedBatchError
 
 class OversizedBatchError(DamagedBatchError):
     """The batch may be sound, but it holds more than a cleaning takes into memory."""
+
+
+_STEP_READS: Final = 8
 
 
 class Source(NamedTuple):
@@ -42,6 +45,11 @@ class CleaningTask:
     map_entries_max: int
     read_bytes: int
     """How much is read at a time, and written."""
+
+    @property
+    def step_bytes(self) -> int:
+        """How much is done before whoever waits is told: each time costs the node's loop a moment."""
+        return _STEP_READS * self.read_bytes
 
 
 class Cleaned(NamedTuple):

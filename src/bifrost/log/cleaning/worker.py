@@ -91,7 +91,7 @@ def _fill(offsets: OffsetMap, task: CleaningTask) -> Iterator[Step]:
             if offsets.end_offset < header.next_offset:
                 return
             moved += len(batch)
-            if moved >= task.read_bytes:
+            if moved >= task.step_bytes:
                 yield Step(moved)
                 moved = 0
         offsets.end_offset = segment_end
@@ -117,7 +117,7 @@ def _clean_group(task: CleaningTask, group: list[Source], batches: BatchFilter) 
                 if retained is not None:
                     output.add(retained, header if retained is batch else read_header(retained))
                 read += len(batch)
-                if read >= task.read_bytes:
+                if read >= task.step_bytes:
                     yield Step(read + output.size - written)
                     read, written = 0, output.size
             yield Step(read + output.size - written)

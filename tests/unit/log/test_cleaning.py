@@ -323,11 +323,17 @@ def test_one_sync_is_enough_for_what_the_disk_has_taken_by_then(
         put(log, (b"a", b"x"), (b"%d" % number, b"x" * 70_000))
     log.roll(NOW)
     told: list[tuple[int, int] | None] = []
+    taken, synced_files = set(), set()
 
     def write_back(file: MemoryFile, position: int, size: int) -> None:
-        told.append((position, size))
+        assert not synced_files, "who syncs first writes the journal for all"
+        taken.add(file.path)
+        if file.path.endswith(".log.cleaned"):
+            told.append((position, size))
 
     def sync(file: MemoryFile) -> None:
+        if file.path.endswith(".cleaned"):
+            synced_files.add(file.path)
         if file.path.endswith(".log.cleaned"):
             told.append(None)
 
@@ -342,6 +348,8 @@ def test_one_sync_is_enough_for_what_the_disk_has_taken_by_then(
         assert each[0] == at
         at += each[1]
     assert (at, len(ranges)) == (cleaned.size, 30)
+    assert synced_files == taken
+    assert len(taken) == 3
 
 
 def test_index_entries_lead_to_their_batches(disk: MemoryDisk) -> None:

@@ -150,18 +150,23 @@ class _Output:
             self._write()
 
     def finish(self, base_offsets: list[int]) -> None:
-        """All is on disk, the names among it."""
+        """All is on disk, the names among it. The disk takes the contents of all files first: then the first sync has a
+        journal to wait for, and the others find it written."""
         self._write()
-        self._file.sync()
         self._indexes.finish()
-        self._store(OFFSET_INDEX, self._indexes.offsets.encode())
-        self._store(TIME_INDEX, self._indexes.times.encode())
+        files = [
+            self._file,
+            self._store(OFFSET_INDEX, self._indexes.offsets.encode()),
+            self._store(TIME_INDEX, self._indexes.times.encode()),
+        ]
         # No batch of a transaction goes, so what is known of the aborted ones is what was known before.
         disk, directory = self._task.disk, self._task.directory
         paths = [segment_path(directory, base_offset, TXN_INDEX) for base_offset in base_offsets]
         aborted = b"".join([disk.read_bytes(path) for path in paths if disk.exists(path)])
         if aborted:
-            self._store(TXN_INDEX, aborted)
+            files.append(self._store(TXN_INDEX, aborted))
+        for file in files:
+            file.sync()
         disk.sync_directory(directory)
 
     def discard(self) -> None:
@@ -179,10 +184,11 @@ class _Output:
             self._written += len(self._waiting)
             self._waiting = bytearray()
 
-    def _store(self, suffix: str, data: bytes) -> None:
+    def _store(self, suffix: str, data: bytes) -> File:
         file = self._create(suffix)
         file.write_at(data, 0)
-        file.sync()
+        file.write_back(0, len(data))
+        return file
 
     def _create(self, suffix: str) -> File:
         file = self._task.disk.open(self._path(suffix), create=True)

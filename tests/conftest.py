@@ -24,7 +24,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 _SECOND_CHANCE = pytest.mark.flaky(reruns=1)
 """A test that runs at Apache Kafka tests the test: that it asks for what Kafka does. Kafka is slow to settle on a busy
-machine, in moments that are its own, and a test that fails there twice in a row is wrong. Bifrost gets one chance."""
+machine, in moments that are its own, and a test that fails there twice in a row is wrong. Bifrost gets one chance,
+except for being slow (`tests/faults/conftest.py`)."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,10 +4,8 @@ writes nothing that it would not read itself."""
 from __future__ import annotations
 
 import random
-import traceback
-import tracemalloc
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 
 import pytest
@@ -23,11 +21,13 @@ from bifrost.log.memory_disk import MemoryDisk
 from bifrost.log.names import LOG, segment_path
 from bifrost.protocol.batch import _HEADER, HEADER_BYTES, CorruptBatchError, check_crc, read_header, stamp
 from bifrost.protocol.record_spans import DELETE_HORIZON_BIT, empty, find_records, records_of
-from tests.fuzz.cases import SECONDS, report, until
+from tests.fuzz.cases import SECONDS, TRACED, check, until
 from tests.fuzz.frames import NOW, valid_batch
 from tests.fuzz.mutation import mutate
-from tests.fuzz.test_decoders import ALLOCATED_PER_BYTE, ALLOCATED_PER_CASE, TRACED, with_checksum
+from tests.fuzz.test_decoders import with_checksum
 from tests.unit.log.cleaning import varint
+
+REFUSED = (CorruptBatchError, StorageError)
 
 pytestmark = pytest.mark.timeout(SECONDS + 300)
 
@@ -141,23 +141,6 @@ def spoilt(rng: random.Random) -> bytes:
     return with_checksum(data) if len(data) >= HEADER_BYTES else data
 
 
-def check(work: Callable[[random.Random, bytes], None], rng: random.Random, data: bytes) -> None:
-    traced = rng.random() < TRACED
-    if traced:
-        tracemalloc.start()
-    try:
-        work(rng, data)
-    except (CorruptBatchError, StorageError):
-        pass
-    except BaseException:  # noqa: BLE001  # what it is, is what this test is about
-        pytest.fail(report(traceback.format_exc(), data))
-    finally:
-        peak = tracemalloc.get_traced_memory()[1] if traced else 0
-        tracemalloc.stop()
-    if peak > ALLOCATED_PER_CASE + ALLOCATED_PER_BYTE * len(data):
-        pytest.fail(report(f"{peak} bytes allocated for {len(data)}", data))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """What a codec allocates at its first use is not a case's."""
@@ -179,10 +162,11 @@ def test_a_sound_segment_is_cleaned() -> None:
 
 def test_spoilt_batches() -> None:
     for rng in until(0.06):
-        check(clean_batch, rng, spoilt(rng))
+        check(partial(clean_batch, rng), spoilt(rng), REFUSED, traced=rng.random() < TRACED)
 
 
 def test_spoilt_segments() -> None:
     for rng in until(0.06):
         data = segment(rng)
-        check(clean_segment, rng, mutate(rng, data, [data]) if rng.random() < 0.2 else data)
+        data = mutate(rng, data, [data]) if rng.random() < 0.2 else data
+        check(partial(clean_segment, rng), data, REFUSED, traced=rng.random() < TRACED)
